@@ -18,43 +18,28 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from enrich.answers import diagnose, doctor_keys, failing, why
-    from enrich.answers.verification import VerifyResult, verify
-    from enrich.base.errors import ConfigError, EnrichError
-    from enrich.base.result import JobResult, RunResult
-    from enrich.dumps.load import load
-    from enrich.dumps.result import DumpOptions, LoadResult
-    from enrich.observe.run import run
-    from enrich.operations.loading import load_project
-    from enrich.operations.maintenance import MaintainResult, maintain
-    from enrich.operations.planning import PlanResult, plan
-    from enrich.project.project import Project
+    from enrich.answers import diagnose as diagnose
+    from enrich.answers import doctor_keys as doctor_keys
+    from enrich.answers import failing as failing
+    from enrich.answers import why as why
+    from enrich.answers.verification import VerifyResult as VerifyResult
+    from enrich.answers.verification import verify as verify
+    from enrich.base.errors import ConfigError as ConfigError
+    from enrich.base.errors import EnrichError as EnrichError
+    from enrich.base.result import JobResult as JobResult
+    from enrich.base.result import RunResult as RunResult
+    from enrich.dumps.load import load as load
+    from enrich.dumps.result import DumpOptions as DumpOptions
+    from enrich.dumps.result import LoadResult as LoadResult
+    from enrich.observe.run import run as run
+    from enrich.operations.loading import load_project as load_project
+    from enrich.operations.maintenance import MaintainResult as MaintainResult
+    from enrich.operations.maintenance import maintain as maintain
+    from enrich.operations.planning import PlanResult as PlanResult
+    from enrich.operations.planning import plan as plan
+    from enrich.project.project import Project as Project
 
     __version__: str
-
-__all__ = [
-    "ConfigError",
-    "DumpOptions",
-    "EnrichError",
-    "JobResult",
-    "LoadResult",
-    "MaintainResult",
-    "PlanResult",
-    "Project",
-    "RunResult",
-    "VerifyResult",
-    "__version__",
-    "diagnose",
-    "doctor_keys",
-    "failing",
-    "load",
-    "load_project",
-    "maintain",
-    "plan",
-    "run",
-    "verify",
-    "why",
-]
 
 _MODULES = {
     "enrich.base.errors": ("ConfigError", "EnrichError"),
@@ -85,4 +70,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *_HOME, "__version__"})

@@ -17,7 +17,7 @@ import enrich
 from cli.shop import ACCOUNTS, CONF, write_table
 from enrich.base.result import LookupState, RuleState, State
 from enrich.delta.tables import read_state
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.cursor import Cursor, Mark
 from kit.command import Call
 from kit.commits import date_commit
@@ -33,7 +33,7 @@ def told(project: Path, call: Call) -> Any:
 
     def _told(state: State | None) -> tuple[dict[str, Any], list[str]]:
         loaded = enrich.load_project(project)
-        task = Workplace(loaded, ["customers"], Options(), "r0").open_job(loaded.jobs["customers"])
+        task = Workplace(loaded, ["customers"], run_id="r0").open_job(loaded.jobs["customers"])
         marks = {alias: Mark(table.table_id, None, table.version, {}) for alias, table in task.tables.items()}
         cursor = Cursor("r0", "customers", 1, task.definition, marks, tuple(TARGET.names), state=state)
         record = CommitProperties(

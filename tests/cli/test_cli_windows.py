@@ -19,7 +19,7 @@ from enrich.base.errors import EnvironmentFault
 from enrich.base.result import State
 from enrich.base.suites import list_uncounted
 from enrich.delta import locks, tables
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.cursor import Cursor, Mark
 from kit.command import Call
 from kit.commits import date_commit, edit_commit
@@ -39,7 +39,7 @@ def commit_times(table: Path, seconds_ago: dict[int, float]) -> None:
 def pretend(project: Path, versions: Versions, gaps: tuple[tuple[int, int], ...] = ()) -> None:
     """Make a target whose log says that it contains these versions; its rows do not matter here."""
     loaded = enrich.load_project(project)
-    task = Workplace(loaded, ["customers"], Options(), "r0").open_job(loaded.jobs["customers"])
+    task = Workplace(loaded, ["customers"], run_id="r0").open_job(loaded.jobs["customers"])
     marks = {
         alias: Mark(task.tables[alias].table_id, None, to, {}, gaps if alias == "accounts" else ())
         for alias, to in versions.items()

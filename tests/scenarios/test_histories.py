@@ -246,17 +246,6 @@ def test_why_plan_and_lineage_know_histories(past: Lab) -> None:
     assert json.dumps(plan.to_dict(), default=str)
 
 
-def test_a_plan_refuses_a_full_refresh_over_a_source_that_the_run_makes_anew(past: Lab) -> None:
-    past.table("raw", "id", {"id": pa.string(), "mail": pa.string(), "note": pa.string()}, [row("u1", "a")])
-    assert past.run("versions").exit_code == 0
-    shutil.rmtree(past.path("source"))
-    past.job("job: source\nsources: {raw: {table: raw, key: id}}\nfrom: raw\ntarget: {table: source}\n")
-    plan = enrich.plan(enrich.load_project(past.home), spark=past.spark, full_refresh=True).jobs[-1]
-    ended = past.run(full_refresh=True)
-    assert (plan.exit_code, plan.refused) == (ended.exit_code, ended.error)
-    assert (ended.exit_code, "would forget" in str(ended.error)) == (5, True)
-
-
 def test_a_history_is_the_source_of_another_job_of_the_same_run(past: Lab) -> None:
     past.job(
         "job: open_versions\nsources: {v: {table: versions, key: [id, valid_from]}}\nfrom: v\n"

@@ -83,14 +83,10 @@ def test_jobs_go_on_after_maintenance(shop: Lab, monkeypatch: pytest.MonkeyPatch
     _change(shop, 4)  # the shop has not seen this, and the titles not what came before
     rows, before = shop.rows("shop"), _versions(shop)
 
-    dry = _maintain(shop, dry_run=True, sources=True)
-    assert (dry.exit_code, _versions(shop), shop.rows("shop")) == (5, before, rows), "jobs still need the feeds"
-    assert _select(dry, "shop").rewritten.files > 1
-
     done = _maintain(shop, sources=True)
     kept = _select(done, "shop")
-    assert done.exit_code == 5
-    assert (kept.rewritten, kept.version) == (_select(dry, "shop").rewritten, before["shop"] + 1)
+    assert done.exit_code == 5, "jobs still need the feeds"
+    assert (kept.rewritten.files > 1, kept.version) == (True, before["shop"] + 1)
     assert kept.became is not None
     assert kept.became.files == 1
     assert (shop.rows("shop"), probe.count_rows(shop.path("shop"))) == (rows, len(rows))

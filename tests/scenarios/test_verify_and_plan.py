@@ -149,10 +149,10 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     assert len(found.others) == 5
     assert files(lab) == before
 
-    number = enrich.progress.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
+    number = enrich.progress.target.read_target(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
     mended = verify(lab, repair=True)
     assert (mended.status, mended.exit_code, mended.target) == ("repaired", 0, Discrepancy(1, 4, 1))
-    again = enrich.progress.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
+    again = enrich.progress.target.read_target(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
     assert again.number == number.number + 1
     assert again.cursor is not None
     assert number.cursor is not None

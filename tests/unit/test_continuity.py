@@ -11,12 +11,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from enrich.base.errors import HistoryError
-from enrich.base.spec import JoinSpec
 from enrich.delta import tables
 from enrich.progress import continuity
-from enrich.progress.cursor import Cursor, Mark, QuarantineState, TargetState, name_application, read_quarantine_state
-
-SPEC = JoinSpec("kept", {}, "items", (), (), None, ("id",))
+from enrich.progress.cursor import Cursor, Mark, QuarantineState, TargetState, name_application
+from enrich.progress.target import find_quarantine_version, read_quarantine_state
 
 
 def read_quarantine(uri: Path) -> QuarantineState | None:
@@ -110,9 +108,8 @@ def test_a_commit_is_told_apart_on_an_object_store_too(items: Path, monkeypatch:
 def contained(beside: Path, base: int | None, number: int = 4) -> bool | None:
     """Tell whether a quarantine contains what a target does that names a number and saw a version; None: not known."""
     cursor = Cursor("run", "kept", 9, "d", {}, (), 7, number, base)
-    state = read_quarantine(beside)
-    found = continuity.find_contained(TargetState(None, cursor, 9, quarantine=state), cursor, SPEC, {})
-    return None if found is None else found is cursor
+    found = TargetState(None, cursor, 9, quarantine=read_quarantine(beside))
+    return None if continuity.find_apart(found, cursor, {}) is None else not found.is_apart
 
 
 def test_a_quarantine_is_trusted_while_all_that_came_after_the_targets_commit_is_known(tmp_path: Path) -> None:
@@ -146,8 +143,7 @@ def test_a_quarantine_is_known_by_its_number_and_by_the_run_that_wrote_it(
     write_deltalake(tmp_path / "q", pa.table({"id": [1]}), commit_properties=record)
     of_target = Cursor.from_dict(replace(own, run_id="later", quarantine_run=names).to_dict())
     state = TargetState(None, of_target, 1, quarantine=read_quarantine(tmp_path / "q"))
-    found = continuity.find_contained(state, of_target, SPEC, {})
-    assert (found is of_target) == known
+    assert state.is_apart != known
 
 
 @pytest.mark.parametrize(
@@ -168,7 +164,7 @@ def test_a_quarantine_is_apart_when_the_next_run_would_see_to_it(
     found = note("first" if number == 2 else "second", number, to, definition)
     there = QuarantineState(tables.read_state(str(tmp_path / "q")), number, number, found, 0)
     cursor = note("first", 2, 5, "d")
-    assert continuity.list_apart(TargetState(None, cursor, 1, quarantine=there), cursor) == apart
+    assert continuity.list_quarantine_versions(TargetState(None, cursor, 1, quarantine=there), cursor) == apart
 
 
 def commit_quarantine(uri: Path, number: int) -> Cursor:
@@ -185,35 +181,39 @@ def test_the_rows_that_a_target_names_are_read_where_upkeep_has_put_them_last(tm
     """VACUUM removes the files that OPTIMIZE has put together, but not those that the next run's commit has removed."""
     uri = tmp_path / "q"
     first, second = commit_quarantine(uri, 1), commit_quarantine(uri, 2)
-    assert continuity.find_quarantine_version(str(uri), second) == 1
+    assert find_quarantine_version(str(uri), second) == 1
     DeltaTable(uri).optimize.compact()  # 2
     DeltaTable(uri).alter.set_table_properties({"team": "a"}, raise_if_not_exists=False)  # 3
     third = commit_quarantine(uri, 3)  # 4
     put(uri, 9)  # 5, another writer's
     DeltaTable(uri).optimize.compact()  # 6
     commit_quarantine(uri, 4)  # 7
-    found = [continuity.find_quarantine_version(str(uri), each) for each in (first, second, third)]
+    found = [find_quarantine_version(str(uri), each) for each in (first, second, third)]
     assert found == [0, 3, 4]
-    assert continuity.find_quarantine_version(str(uri), replace(first, quarantine_run="another")) is None
+    assert find_quarantine_version(str(uri), replace(first, quarantine_run="another")) is None
 
 
-def test_what_two_records_do_not_share_is_told_range_by_range() -> None:
-    """A merged range would lose the version in its middle, at which a run has died."""
+def test_what_two_records_do_not_share_is_named_where_they_are_alike(items: Path) -> None:
+    """Where they are not, all rows are computed: a gap that only one of them has may lie anywhere."""
+    latest = {"items": tables.read_state(str(items))}
 
-    def record(to: int, *gaps: tuple[int, int]) -> Cursor:
-        return Cursor("run", "kept", 1, "d", {"items": Mark("t", None, to, {}, gaps)}, ())
+    def record(run: str, to: int, *gaps: tuple[int, int], of: str = latest["items"].table_id) -> Cursor:
+        mark = Mark(of, None, to, {"id": "long"}, gaps)
+        return Cursor(run, "kept", 1, "d", {"items": mark}, ("id",), None, 1, quarantine_run=run)
 
-    def between(ours: Cursor, theirs: Cursor) -> list[tuple[int, int]]:
-        return continuity.list_ranges_between(ours, theirs, "items")
+    def find(ours: Cursor, theirs: Cursor) -> dict[str, tuple[int, int]] | None:
+        there = QuarantineState(latest["items"], 1, 1, theirs, 0)
+        return continuity.find_apart(TargetState(None, ours, 1, quarantine=there), ours, latest)
 
-    assert between(record(5), record(9)) == between(record(9), record(5)) == [(5, 9)]
-    assert between(record(5, (2, 3)), record(9, (2, 3))) == [(5, 9)]
-    assert between(record(5, (2, 3)), record(9)) == [(5, 9), (2, 3)]
-    assert between(record(5), record(9, (5, 7))) == [(5, 9)]
-    assert between(record(9), record(7, (2, 4))) == [(7, 9), (2, 4)]
-    assert between(record(9, (2, 4)), record(9)) == [(2, 4)]
-    same = record(9)
-    assert between(same, same) == []
+    first, second = record("first", 0), record("second", 2)
+    assert find(first, second) == find(second, first) == {"items": (0, 2)}
+    assert find(first, record("second", 0)) == find(first, first) == {}
+    assert find(first, record("second", 2, (0, 1))) is None
+    assert find(record("first", 0, (0, 0)), record("second", 2, (0, 0))) == {"items": (0, 2)}
+    assert find(first, replace(second, columns=("id", "name"))) is None
+    assert find(first, replace(second, definition="e")) is None
+    assert find(first, record("second", 2, of="another")) is None
+    assert find(first, record("second", 3)) is None, "the source has gone back"
 
 
 def test_a_record_of_old_does_not_know_the_partition_columns() -> None:

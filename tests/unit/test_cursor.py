@@ -18,7 +18,7 @@ from enrich.base.extras import UPGRADE
 from enrich.base.failures import describe_error, is_conflict
 from enrich.delta.runs import INTENT, OUTCOME, RunRow, RunsTable
 from enrich.delta.tables import read_history
-from enrich.progress import cursor
+from enrich.progress import cursor, target
 from enrich.progress.cursor import Cursor, Mark, name_application
 from kit.commits import edit_commit, rewrite_commit
 
@@ -46,7 +46,7 @@ def commit(uri: Path, number: int, base: int | None) -> None:
 
 
 def read(uri: Path) -> cursor.TargetState:
-    return cursor.read(str(uri), JOB, RunsTable(str(uri.parent / "state")), str(uri))
+    return target.read_target(str(uri), JOB, RunsTable(str(uri.parent / "state")), str(uri))
 
 
 def test_a_record_survives_its_json() -> None:
@@ -345,13 +345,13 @@ def test_a_restore_to_a_time_is_drift_and_leaves_the_cursor_where_it_was(tmp_pat
 
 def test_a_quarantine_tells_by_itself_what_it_contains(tmp_path: Path) -> None:
     uri = tmp_path / "q"
-    assert cursor.read_quarantine_state(str(uri), JOB) is None
+    assert target.read_quarantine_state(str(uri), JOB) is None
     bases = {1: None, 2: 7, 3: 0}  # versions of the target, which say nothing about this table
     for number, base in bases.items():
         put(uri, number, record(number, base, number).to_json())
 
     def contains() -> tuple[int | None, int | None, int]:
-        found = cursor.read_quarantine_state(str(uri), JOB)
+        found = target.read_quarantine_state(str(uri), JOB)
         assert found is not None
         return found.present, None if found.cursor is None else found.cursor.sources["items"].to, found.number
 
@@ -378,7 +378,7 @@ def test_a_quarantine_tells_by_itself_what_it_contains(tmp_path: Path) -> None:
 def test_a_table_of_somebody_else_is_no_quarantine(tmp_path: Path) -> None:
     put(tmp_path / "q", 1, None)
     with pytest.raises(ConfigError, match="was not written by job 'kept'"):
-        cursor.read_quarantine_state(str(tmp_path / "q"), JOB)
+        target.read_quarantine_state(str(tmp_path / "q"), JOB)
 
 
 def test_the_table_of_a_job_that_was_renamed_names_the_job(tmp_path: Path) -> None:
@@ -386,8 +386,8 @@ def test_the_table_of_a_job_that_was_renamed_names_the_job(tmp_path: Path) -> No
     put(tmp_path / "t", 9, None)
     runs = RunsTable(str(tmp_path / "state"))
     with pytest.raises(ConfigError) as refused:
-        cursor.read(str(tmp_path / "t"), "new", runs, "t")
-    assert "exists and was written by job 'kept', not by job 'new'; give the job its old name 'kept'" in str(
+        target.read_target(str(tmp_path / "t"), "new", runs, "t")
+    assert "exists and was not written by job 'new'; move it away, choose another target table, or give a job" in str(
         refused.value
     )
 

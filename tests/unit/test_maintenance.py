@@ -14,8 +14,8 @@ from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.checks import format_maintenance
 from enrich.delta.extents import find_need, measure_files
 from enrich.delta.tables import read_state
-from enrich.operations.maintenance import MaintainResult, Need, Upkeep, _Keeper
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.maintenance import MaintainResult, Upkeep, _Keeper
+from enrich.operations.workplace import Workplace
 from enrich.project.models import Optimize
 from enrich.project.project import load_project
 from kit.command import call, restored
@@ -31,17 +31,15 @@ def home(tmp_path: Path) -> Path:
 def test_a_job_that_never_ran_has_nothing_to_keep(home: Path) -> None:
     with restored():
         found = call("--project-dir", home, "maintain", "--output", "json")
-        text = call("--project-dir", home, "maintain", "--dry-run", "--quiet")
     told = json.loads(found.stdout)
-    assert (found.exit_code, told["dry_run"], told["tables"]) == (0, False, [])
-    assert "dry run: nothing was written" in text.stdout
+    assert (found.exit_code, told["tables"]) == (0, [])
     assert not (home / "lake").exists()
 
 
 def test_the_table_says_what_was_done() -> None:
     done = Upkeep("shop", "/lake/shop", "target", "done", rewritten=Extent(120, 1_500_000), became=Extent(1, 1_400_000))
     failed = Upkeep("shop", "/lake/s__quarantine", "quarantine", "failed", error="no space", exit_code=7, kept=200)
-    found = MaintainResult("r", "dev", False, (done, failed))
+    found = MaintainResult("r", "dev", (done, failed))
     assert found.exit_code == 7
     lines = format_maintenance(found).splitlines()
     assert lines[1].split("  ")[-1].strip() == "-"
@@ -86,9 +84,9 @@ def table(tmp_path: Path) -> Path:
 
 def _check(home: Path, uri: Path, monkeypatch: pytest.MonkeyPatch, *versions: int, of: str | None = None) -> int:
     table_id = of or read_state(str(uri)).table_id
-    needs = [Need("kept", table_id, version) for version in versions]
-    monkeypatch.setattr(_Keeper, "_list_readers", lambda *_: needs)
-    keeper = _Keeper(Workplace(load_project(home), [], Options(), "run", None))
+    needs = [("kept", table_id, version) for version in versions]
+    monkeypatch.setattr(_Keeper, "_list_needs", lambda *_: needs)
+    keeper = _Keeper(Workplace(load_project(home), []))
     return keeper._check_readers("items", str(uri))
 
 

@@ -12,8 +12,8 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from enrich.base.errors import HistoryError
 from enrich.delta import tables
 from enrich.delta.runs import RunsTable
-from enrich.operations.maintenance import Need, list_needs
-from enrich.progress import cursor
+from enrich.operations.maintenance import list_needs
+from enrich.progress import target
 from enrich.progress.cursor import Cursor, Mark, TargetState, name_application
 
 JOB = "kept"
@@ -34,11 +34,11 @@ def commit(uri: Path, found: Cursor) -> None:
 
 
 def read(uri: Path) -> TargetState:
-    found = cursor.read(str(uri), JOB, RunsTable(str(uri.parent / "state")), str(uri))
-    return replace(found, quarantine=cursor.read_quarantine_state(f"{uri}__quarantine", JOB))
+    found = target.read_target(str(uri), JOB, RunsTable(str(uri.parent / "state")), str(uri))
+    return replace(found, quarantine=target.read_quarantine_state(f"{uri}__quarantine", JOB))
 
 
-def needs(uri: Path) -> dict[str, Need]:
+def needs(uri: Path) -> dict[str, tuple[str, int]]:
     return list_needs(JOB, read(uri))
 
 
@@ -50,25 +50,25 @@ def test_what_a_run_left_behind_that_ended_between_its_two_commits_counts(tmp_pa
     uri = tmp_path / "t"
     for number, to in ((1, 3), (2, 5), (3, 8)):
         commit(uri, record(number, to))
-    assert needs(uri) == {"items": Need(JOB, "t", 8)}
-    commit(tmp_path / "t__quarantine", replace(record(1, 6), quarantine=1))
-    assert needs(uri) == {"items": Need(JOB, "t", 6)}
+    assert needs(uri) == {"items": ("t", 8)}
+    commit(tmp_path / "t__quarantine", replace(record(1, 6), quarantine_number=1))
+    assert needs(uri) == {"items": ("t", 6)}
 
 
 def test_a_quarantine_that_did_not_change_for_long_contains_what_its_target_does(tmp_path: Path) -> None:
     uri, quarantine = tmp_path / "t", tmp_path / "t__quarantine"
-    first = replace(record(1, 1), quarantine=1)
+    first = replace(record(1, 1), quarantine_number=1)
     commit(quarantine, first)
     commit(uri, first)
-    commit(uri, replace(record(2, 8), quarantine=1, quarantine_run="run1"))
-    assert needs(uri) == {"items": Need(JOB, "t", 8)}
+    commit(uri, replace(record(2, 8), quarantine_number=1, quarantine_run="run1"))
+    assert needs(uri) == {"items": ("t", 8)}
 
 
 def test_other_tables_do_not_count(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     commit(uri, record(1, 90, "another"))
     commit(uri, record(2, 9, gaps=((4, 6),)))
-    assert needs(uri) == {"items": Need(JOB, "t", 9)}
+    assert needs(uri) == {"items": ("t", 9)}
 
 
 def test_a_target_without_record_is_not_guessed(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from enrich.delta import extents, tables
 from enrich.delta.runs import RunsTable
 from enrich.delta.stores import find_local_path
 from enrich.delta.tables import TableState
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.continuity import find_way_on
 from enrich.project.models import Job
 from enrich.project.project import Project
@@ -353,7 +353,7 @@ def _check_statistics(project: Project, job: Job) -> Iterator[Diagnosis]:
     """Check which values the logs of target and quarantine show: Delta keeps the smallest and greatest of each file."""
     target = str(project.location(job.target.table))
     try:
-        spec = Workplace(project, [job.job], Options(), "").open_job(job).spec
+        spec = Workplace(project, [job.job], run_id="").open_job(job).spec
         known = {*spec.identity, *spec.right_identity, *job.target.cluster_by}
     except EnrichError:  # told elsewhere: what the job's keys are cannot be said
         return

@@ -16,11 +16,11 @@ from enrich.base.spec import DataType
 from enrich.base.suites import Suite
 from enrich.delta import tables
 from enrich.delta.runs import RunsTable
-from enrich.operations.workplace import Options, Workplace, check_free, check_sources
+from enrich.operations.workplace import Workplace, check_free, check_sources
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
-from enrich.progress.cursor import TargetState, read_quarantine_state
-from enrich.progress.cursor import read as read_cursor
+from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_plan
+from enrich.progress.target import read_quarantine_state, read_target
 from enrich.project.compile import check_file, compile_job
 from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
@@ -55,7 +55,7 @@ class JobStatus:
 
 def read_status(project: Project) -> list[JobStatus]:
     """Return the state of every job's target, in the order in which the jobs run."""
-    workplace = Workplace(project, list(project.jobs), Options(), "")
+    workplace = Workplace(project, list(project.jobs), run_id="")
     last = workplace.runs.read_latest()
     return [_read_job_status(workplace, project.jobs[name], last) for name in sort_jobs(project.jobs, project)]
 
@@ -70,7 +70,7 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
     else:
         try:
             if tables.exists(place):
-                target = read_cursor(place, job.job, workplace.runs, place)
+                target = read_target(place, job.job, workplace.runs, place)
         except Exception as error:  # noqa: BLE001 - whatever storage raises: the other jobs are told all the same
             refused = _fold(describe_error(error, job.job))
     lags = tuple(
@@ -111,7 +111,7 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | 
             return None
         plan = workplace.open_job(job)
         if plan.target.table is not None:
-            decide_plan(plan, full_refresh=False)
+            decide_plan(plan)
     except Exception as error:  # noqa: BLE001 - whatever a run would end with is what is asked for
         known = workplace.describe(job, error)
         # A run at this moment is nothing to see to; nor is what the job that writes a source may mend before.
@@ -194,7 +194,7 @@ def _check_target(project: Project, job: Job) -> list[Fault]:
         return []
     try:
         if tables.exists(place):
-            read_cursor(place, job.job, RunsTable(project.state), place)
+            read_target(place, job.job, RunsTable(project.state), place)
         else:
             check_free(job, place)
         beside = str(find_quarantine(place))

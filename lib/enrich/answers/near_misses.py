@@ -34,9 +34,9 @@ from enrich.frames import join
 from enrich.frames.columns import aggregate, name_parts
 from enrich.frames.normalise import normalise
 from enrich.operations.loading import choose_jobs
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.decision import make_plan
-from enrich.progress.plan import FULL_REFRESH
+from enrich.progress.plan import FULL_REFRESH, Options
 from enrich.project.models import Job
 from enrich.project.project import Project
 from enrich.steps.run import Run

@@ -17,10 +17,9 @@ from enrich.base.result import SourceWindow
 from enrich.base.spec import Affected, JobSpec, Step, name_left_key, name_right_key
 from enrich.frames.columns import take_column
 from enrich.operations.loading import choose_jobs
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
-from enrich.progress.plan import OpenJob, Plan
-from enrich.progress.since import Bounds
+from enrich.progress.plan import OpenJob, Options, Plan
 from enrich.project.project import Project
 from enrich.steps.run import Run
 
@@ -52,7 +51,7 @@ def open_recorded(
         ConfigError: No such job, or it does not fit its tables.
         HistoryError: A source's log does not know the recorded version any more.
     """
-    workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), Options(), "", spark)
+    workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), run_id="", given=spark)
     try:
         return workplace, workplace.open_job(project.jobs[name], as_recorded=True)
     except RefreshNeeded as error:
@@ -67,7 +66,7 @@ def rewind(workplace: Workplace, opened: OpenJob) -> Plan:
         DriftError: Somebody else changed the target.
     """
     try:
-        plan = decide_plan(opened, full_refresh=False, bounds=Bounds(allow_gap=True))
+        plan = decide_plan(replace(opened, options=Options(allow_gap=True)))
     except RefreshNeeded as error:
         raise workplace.describe(opened.job, error) from error
     starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in plan.window.items()}

@@ -21,10 +21,10 @@ from enrich.base.suites import list_unjudged
 from enrich.delta import locks
 from enrich.operations.loading import choose_jobs
 from enrich.operations.runner import record_outcome
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress import continuity
 from enrich.progress.decision import decide_repair
-from enrich.progress.plan import Plan
+from enrich.progress.plan import Options, Plan
 from enrich.project.models import Job
 from enrich.project.project import Project
 from enrich.steps.commits import retry
@@ -287,9 +287,9 @@ class _Checking:
             quarantine = _tell_discrepancy(found.quarantine.difference if found.quarantine is not None else None)
             assert found.state is not None  # noqa: S101 - counted with the difference
             states = StateCheck(plan.recorded_state, state.count_present(run, found.state.lookups))
-            ahead = continuity.list_apart(plan.target, cursor)
+            ahead = continuity.list_quarantine_versions(plan.target, cursor)
             check = replace(check, target=target, quarantine=quarantine, ahead=ahead, state=states)
-            if plan.dry_run:
+            if plan.options.dry_run:
                 return _judge(check)
             wrong = check.differs or bool(quarantine.rows)
             if not wrong and not check.others and not check.gaps and not plan.lacks_state:

@@ -5,6 +5,7 @@ Messages name what, where and the next command. They never hold a cell value.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -135,6 +136,16 @@ def refuse_text(name: str, given: object) -> None:
     """Refuse one text where a caller's list is expected, for its letters would be taken for the elements."""
     if isinstance(given, str | bytes):
         raise ConfigError(f"{name} is one text", hint=f"give a list: {name}=[...]")
+
+
+_DURATION = re.compile(r"([0-9]{1,15})([smhdw])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+def parse_duration(text: str) -> int | None:
+    """Return how many seconds ``90s``, ``30m``, ``12h``, ``3d`` or ``2w`` are; None for other texts."""
+    found = _DURATION.fullmatch(text)
+    return None if found is None else int(found[1]) * _SECONDS[found[2]]
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

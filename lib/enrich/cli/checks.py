@@ -183,13 +183,10 @@ def _list_check_notes(job: Check) -> list[str]:
     return [*notes, *([job.error] if job.error is not None else [])]
 
 
-@click.command(epilog="Example: enrich maintain --dry-run")
+@click.command(epilog="Example: enrich maintain --sources")
 @add_job_options
 @add_option(
     "--sources", is_flag=True, help="Also remove files of the sources, as far as no job of the project may need them."
-)
-@add_option(
-    "--dry-run", is_flag=True, help="Say how many files and bytes would be written anew or removed, and write nothing."
 )
 @output_option
 @add_log_options
@@ -215,7 +212,7 @@ def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool
         project, jobs = choose_jobs(ctx, asked)
         return enrich.maintain(project, jobs=jobs, on_result=keep, **asked)
 
-    return deliver(ctx, output, done, work, format_maintenance, run_id=None, dry_run=asked["dry_run"])
+    return deliver(ctx, output, done, work, format_maintenance, run_id=None)
 
 
 def format_maintenance(found: MaintainResult) -> str:
@@ -245,8 +242,6 @@ def format_maintenance(found: MaintainResult) -> str:
     ]
     header = ("table", "kind", "status", "written anew", "became", "removed", "past kept")
     notes = [clean(f"{each.table}: {each.error}") for each in found.tables if each.error is not None]
-    if found.dry_run:
-        notes.append("dry run: nothing was written; the numbers are those of a run without --dry-run, at most")
     return "\n".join([format_table(header, rows), *notes])
 
 

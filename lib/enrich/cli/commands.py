@@ -14,7 +14,7 @@ import click
 import enrich
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_run, format_table
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, parse_duration
 from enrich.base.extras import EXPECTATIONS, has_extra, install
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
@@ -53,7 +53,6 @@ from enrich.cli.process import (
     stop_if_interrupted,
 )
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
-from enrich.progress.since import read_duration
 
 log = logging.getLogger(__name__)
 
@@ -194,7 +193,9 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
     Also shows how many rules have failing rows in the target, how the last run ended, and what has to be done before
     the next run. Reads only logs; starts no JVM.
     """
-    limit = None if max_lag is None else read_duration("--max-lag", max_lag).total_seconds()
+    limit = None if max_lag is None else parse_duration(max_lag)
+    if max_lag is not None and limit is None:
+        raise ConfigError(f"--max-lag {max_lag!r} is not a duration", hint="valid forms are 90s, 30m, 12h, 3d, 2w")
 
     def work() -> int:
         jobs = listing.collect_status(load_chosen_project(ctx))
@@ -202,7 +203,7 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
         late = {} if limit is None else listing.find_late(jobs, limit)
         code = LATE if late else 0
         if limit is not None:
-            found |= {"max_lag_seconds": limit, "late": list(late), "exit_code": code}
+            found |= {"max_lag_seconds": float(limit), "late": list(late), "exit_code": code}
         say_found(output, found, listing.format_status(jobs))
         refused = {job["job"]: job["refused"] for job in jobs}
         for job, reason in late.items():

@@ -43,8 +43,8 @@ def optimize_table(session: SparkSession, uri: str, author: tuple[str, str], why
     return Compaction(open_log(uri).version(), removed, added, why) if removed.files or added.files else None
 
 
-def vacuum_table(session: SparkSession, uri: str, *, dry_run: bool) -> Extent:
-    """Remove the files that went longer ago than the table promises, and return how much that is, or would be."""
+def vacuum_table(session: SparkSession, uri: str) -> Extent:
+    """Remove the files that went longer ago than the table promises, and return how much that is."""
     settings = {
         # A version that changes nothing would still make every job that reads the table start Spark.
         "spark.databricks.delta.vacuum.logging.enabled": "false",
@@ -53,6 +53,6 @@ def vacuum_table(session: SparkSession, uri: str, *, dry_run: bool) -> Extent:
     command = f"VACUUM {quote('delta', uri)}"
     with hold_settings(session, settings):
         found = measure_files(uri, [row["path"] for row in session.sql(f"{command} DRY RUN").collect()])
-        if found.files and not dry_run:
+        if found.files:
             session.sql(command)
     return found

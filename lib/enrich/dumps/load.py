@@ -48,7 +48,8 @@ from enrich.dumps.result import (
     refuse_lines,
 )
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
+from enrich.progress.plan import Options
 from enrich.project.ddl import read_columns
 from enrich.project.project import Project
 from enrich.steps.commits import retry

@@ -110,7 +110,7 @@ def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
             known[alias] = rows
     if right is None:
         return Affected(left, known=known)
-    moments = [now, run.before, *([run.sources(run.plan.apart)] if run.plan.apart else [])]
+    moments = [now, run.before]
     if right is near:
         moved = interval.find_near_rows(moments, right, changed.differing.get(spec.driving))
     else:

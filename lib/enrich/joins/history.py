@@ -56,7 +56,7 @@ from enrich.frames.columns import (
     pack_columns,
     unite,
 )
-from enrich.progress.continuity import find_quarantine_version
+from enrich.progress.target import find_quarantine_version
 from enrich.steps import source_changes
 from enrich.steps.rows import Rows
 from enrich.steps.run import Run, build_finding, list_kinds, read_target
@@ -203,23 +203,17 @@ def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
         base = earlier
     identities = None
     if recorded is not None and not run.plan.everything:
-        beside = _list_quarantined_now(run, spec) if run.plan.apart else None
-        there = [recorded, *([] if beside is None else [beside])]
-        if span.compares and run.plan.apart:  # nobody knows the keys in which target and quarantine differ
-            names = name_left_key(len(spec.key))
-            keys = run.keep(unite([each.select(*names) for each in (*there, events)]).distinct())
-        else:
-            wanted = keys
-            if run.plan.retry:
-                waiting = _list_quarantined_now(run, spec)
-                assert waiting is not None  # noqa: S101 - what is tried again is in a quarantine
-                waiting = waiting.select(*name_left_key(len(spec.key))).distinct()
-                wanted = keys.unionByName(waiting).distinct()
-            there = [each.join(wanted, on=wanted.columns, how="left_semi") for each in there]
-        recorded = there[0] = run.keep(there[0])
+        wanted = keys
+        if run.plan.retry:
+            waiting = _list_quarantined_now(run, spec)
+            assert waiting is not None  # noqa: S101 - what is tried again is in a quarantine
+            waiting = waiting.select(*name_left_key(len(spec.key))).distinct()
+            wanted = keys.unionByName(waiting).distinct()
+        recorded = run.keep(recorded.join(wanted, on=wanted.columns, how="left_semi"))
         base = recorded if bound is None else roll_back(recorded, bound)
         *names, moment = name_left_key(len(spec.identity))
-        identities = unite([each.select(*names, F.col(FROM).alias(moment)) for each in (*there, events)]).distinct()
+        both = [each.select(*names, F.col(FROM).alias(moment)) for each in (recorded, events)]
+        identities = unite(both).distinct()
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
     surplus = 0 if spec.source.trusted else count_surplus(spec, base, events)
@@ -343,7 +337,7 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
     """
     target, there, cursor = read_target(run), run.plan.target.quarantine, run.plan.target.cursor
     version = None
-    if there is not None and cursor is not None and cursor.quarantine:
+    if there is not None and cursor is not None and cursor.quarantine_number:
         version = there.table.version if there.belongs_to(cursor) else find_quarantine_version(there.table.uri, cursor)
         if version is None:  # the log of the quarantine has forgotten it
             raise _refuse_without_rows(run)

@@ -16,9 +16,9 @@ from enrich.base.extras import LINEAGE, install
 from enrich.base.failures import tell_frames
 from enrich.base.result import SKIPPED, JobResult, RunResult
 from enrich.delta.runs import RunsTable
-from enrich.operations.loading import choose_accepted, choose_jobs, read_window
+from enrich.operations.loading import choose_jobs, read_run_options
 from enrich.operations.runner import Watch, run_jobs
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.continuity import measure_lag
 from enrich.progress.cursor import Mark
 from enrich.progress.plan import Plan
@@ -81,9 +81,14 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         ConfigError: An unknown job, or an option that cannot be honoured.
     """
     names = choose_jobs(project, jobs, exclude)
-    accepted = choose_accepted(project, names, accept)
-    bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
-    options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
+    options = read_run_options(
+        *(project, names, since, until),
+        accept=accept,
+        allow_gap=allow_gap,
+        full_refresh=full_refresh,
+        dry_run=dry_run,
+        retry_quarantined=retry_quarantined,
+    )
     workplace = Workplace(project, names, options, given=spark)
     told = project.settings.lineage or project.settings.metrics or project.settings.notify
     watch = Watch() if dry_run or not told else Observer(project, workplace.run_id)

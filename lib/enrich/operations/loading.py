@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, refuse_text, suggest
-from enrich.progress.since import Bounds, Said, read_asked
+from enrich.progress.plan import Options
+from enrich.progress.since import Said, read_options
 from enrich.project import project as project_files
 from enrich.project.compile import check_file, list_target_columns
 from enrich.project.project import Project, sort_jobs
@@ -60,25 +62,21 @@ def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[
     return sort_jobs([name for name in wanted if name not in out], project)
 
 
-def choose_accepted(project: Project, names: Sequence[str], accept: Iterable[str]) -> frozenset[str]:
-    """Return the rules to accept; one that none of the jobs can break is an error, it would accept nothing."""
-    refuse_text("accept", accept)
-    blocking = {rule.rule for name in names for rule in project.jobs[name].rules if rule.blocks}
-    for rule in accept:
-        if rule not in blocking:
-            hint = f"it can be {', '.join(sorted(blocking))}" if blocking else "leave out --accept"
-            raise ConfigError(f"no job of this run has a rule {rule!r} that can block it", hint=hint)
-    return frozenset(accept)
-
-
-def read_window(
-    project: Project, names: Sequence[str], ends: tuple[Said, Said], *, allow_gap: bool, full_refresh: bool
-) -> Bounds:
-    """Read ``since`` and ``until`` of a run of these jobs that begins now.
+def read_run_options(
+    project: Project, names: Sequence[str], since: Said, until: Said, *, accept: Iterable[str] = (), **how: Any
+) -> Options:
+    """Read what a run of these jobs that begins now is asked for; ``how``: the other fields of ``Options``.
 
     Raises:
-        ConfigError: As ``read_asked``.
+        ConfigError: As ``read_options``; or a rule to accept that none of the jobs can break.
     """
-    aliases = {name: project.jobs[name].sources for name in names}
-    histories = any(project.jobs[name].remembers for name in names)
-    return read_asked(aliases, ends, allow_gap=allow_gap, full_refresh=full_refresh, histories=histories)
+    refuse_text("accept", accept)
+    jobs = [project.jobs[name] for name in names]
+    blocking = {rule.rule for job in jobs for rule in job.rules if rule.blocks}
+    accepted = frozenset(accept)
+    for rule in sorted(accepted - blocking):
+        hint = f"it can be {', '.join(sorted(blocking))}" if blocking else "leave out --accept"
+        raise ConfigError(f"no job of this run has a rule {rule!r} that can block it", hint=hint)
+    aliases = {job.job: job.sources for job in jobs}
+    histories = any(job.remembers for job in jobs)
+    return read_options(aliases, since, until, histories=histories, accepted=accepted, **how)

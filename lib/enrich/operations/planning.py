@@ -1,4 +1,4 @@
-"""What a run would do, before anything is written: versions, commits, changed and affected keys, and what is refused.
+"""Say what a run would do, before anything is written: versions, commits, changed and affected keys, refusals.
 
 ``enrich plan`` takes no lock and writes no row, and starts a JVM only for jobs whose sources moved: keys are counted by
 the steps that a run takes.
@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import find_gravest
-from enrich.base.names import find_quarantine, identify
+from enrich.base.names import identify
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent, SourceWindow, name_deployment
 from enrich.delta import extents
 from enrich.joins import find_kind
-from enrich.operations.loading import choose_jobs, read_window
-from enrich.operations.workplace import Options, Workplace
-from enrich.progress.decision import decide_plan, foresee_mode
+from enrich.operations.loading import choose_jobs, read_run_options
+from enrich.operations.workplace import Workplace
+from enrich.progress.decision import decide_plan
 from enrich.progress.plan import BOOTSTRAP, Plan
 from enrich.progress.since import Said
 from enrich.project.models import Job
@@ -38,14 +38,10 @@ class Forecast:
     """What a run would do to one target.
 
     Attributes:
-        strategy: ``create rewrite compare merge cursor nothing``; a merge that turns out to bring new rows alone is an
-            append.
-        why: The reason.
-        reads: What the run would read at most: the files in which the sources' commits tell what changed, and the
-            tables that it needs beside them. Statistics of the files may rule some of them out.
-        writes: What it would write, about: the files of a small target or of one that is written anew; else the
-            affected rows, each as large as the target's rows are on average, in one file more than they are spread
-            over. None where nobody knows: for a new target, and where a run writes what differs of all rows.
+        strategy: ``create rewrite compare merge cursor nothing``; a merge that brings new rows alone is an append.
+        reads: At most: the files in which the sources' commits tell what changed, and the tables beside them.
+        writes: About: the files of a small target or of one that is written anew; else the affected rows, each as large
+            as the target's on average, in one file more than they are spread over. None where nobody knows.
         optimize: Why it would run OPTIMIZE on the target after its commit; None when nothing calls for it yet.
         refresh: What a full refresh would read, where that is no more than the run reads for at least half of the
             target's rows; None elsewhere. The run does not turn into one: its rules would judge other rows (ADR 16).
@@ -57,13 +53,6 @@ class Forecast:
     writes: Extent | None = None
     optimize: str | None = None
     refresh: Extent | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the forecast's part of the JSON."""
-        writes = vars(self.writes) if self.writes is not None else None
-        refresh = vars(self.refresh) if self.refresh is not None else None
-        found = {"strategy": self.strategy, "why": self.why, "reads": vars(self.reads), "writes": writes}
-        return {**found, "optimize": self.optimize, "refresh": refresh}
 
 
 IDLE = Forecast(NOTHING, "no source has changed", Extent(), Extent())
@@ -78,19 +67,14 @@ def foresee_count(plan: Plan) -> Forecast:
 
 
 def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
-    """Tell what a run would do.
-
-    Args:
-        run: The job's run.
-        changed: What the window brought.
-        affected: The keys to compute; None for none, and for all in a run that computes everything.
-    """
+    """Tell what a run would do; ``affected``: None for no key, and for all in a run that computes everything."""
     plan, target = run.plan, run.plan.target.table
     if not plan.everything and (affected is None or not affected.count):
+        feeds = _measure_feeds(run, changed)
         if plan.lacks_state:
             found = foresee_count(plan)
-            return replace(found, reads=found.reads + _measure_feeds(run, changed))
-        return Forecast(CURSOR, "no change reaches the target", _measure_feeds(run, changed), Extent())
+            return replace(found, reads=found.reads + feeds)
+        return Forecast(CURSOR, "no change reaches the target", feeds, Extent())
     there = extents.measure_table(target.uri) if target is not None else Extent()
     sizes = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
     whole = sum(sizes.values(), there)
@@ -102,15 +86,14 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
                 "the target's table cannot hold the rows as they are" if plan.outgrown else "the definition has changed"
             )
             return Forecast(REWRITE, why, whole, there)
-        return Forecast(
-            COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(plan)
-        )
+        why = "every row is computed and compared with the target"
+        return Forecast(COMPARE, why, whole, None, _foresee_upkeep(plan))
     beside = plan.target.quarantine
     # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
     keyless = {plan.spec.driving} if beside is not None else set()
     left_out = {alias for alias, window in plan.window.items() if window.gap is not None}
-    kind = find_kind(plan.spec)
-    read = sorted(plan.unsearched | keyless | left_out | kind.list_tables_read(run, changed, affected))
+    tables_read = find_kind(plan.spec).list_tables_read(run, changed, affected)
+    read = sorted(plan.unsearched | keyless | left_out | tables_read)
     held = extents.measure_table(beside.table.uri) if beside is not None else Extent()
     reads = sum((sizes[alias] for alias in read), _measure_feeds(run, changed) + there + held)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
@@ -122,11 +105,11 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
         # A full refresh of a history may lose something.
         is_half = 2 * affected.count >= state.rows and not plan.spec.remembers
         is_worth = is_half and whole.bytes <= reads.bytes
-    found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, writes, _foresee_upkeep(plan))
+    marks = "deletion vectors mark the rows that go"
     if there.bytes <= extents.SMALL_TABLE:
-        why = f"{why}; the target is small: files with changed rows are written anew"
-        found = replace(found, why=why, writes=there)
-    return replace(found, refresh=whole if is_worth else None)
+        writes, marks = there, f"{marks}; the target is small: files with changed rows are written anew"
+    refresh = whole if is_worth else None
+    return Forecast(MERGE, f"{why}; {marks}", reads, writes, _foresee_upkeep(plan), refresh)
 
 
 def _foresee_upkeep(plan: Plan) -> str | None:
@@ -138,36 +121,26 @@ def _foresee_upkeep(plan: Plan) -> str | None:
 
 
 def _measure_feeds(run: Run, changed: Changes) -> Extent:
-    """Measure the files in which the commits that a run reads, once more or for the first time, tell what changed.
+    """Measure the files in which the commits that a run reads tell what changed.
 
-    Where a feed does not tell all, it is the source's table at both ends of the range, each about as large as it is
-    now.
+    Where a feed does not tell all, it is the source's table at both ends of the range, each about as large as now.
     """
     plan, found = run.plan, Extent()
     for alias, window in plan.window.items():
-        read = []
-        if window.start is not None:
-            read.append((window.start, window.to))
-        read += plan.again.get(alias, ())
+        start = window.to if window.start is None else window.start
+        read = {(start, window.to), *plan.again.get(alias, ())}
         compared = changed.compared.get(alias, frozenset())
-        versions = {version for start, end in {*read} - compared for version in range(start + 1, end + 1)}
-        versions -= {end for _, end in compared - {*read}}  # single commits of a history's window
-        if compared:
-            there = extents.measure_table(plan.tables[alias].uri)
-            found += sum((there + there for _ in compared), Extent())
-        for version in sorted(versions):
-            found += extents.measure_feed(plan.tables[alias].uri, version)
+        versions = {version for start, end in read - compared for version in range(start + 1, end + 1)}
+        versions -= {end for _, end in compared - read}  # single commits of a history's window
+        there = extents.measure_table(plan.tables[alias].uri) if compared else Extent()
+        found += sum((there + there for _ in compared), Extent())
+        found += sum((extents.measure_feed(plan.tables[alias].uri, version) for version in sorted(versions)), Extent())
     return found
 
 
 @dataclass(frozen=True)
 class SourcePlan:
-    """What a run would take from one source.
-
-    Attributes:
-        window: Versions and, where they were counted, changed keys (at a first run and a full refresh: rows).
-        affected: Target keys that these changes reach; None when every key is computed.
-    """
+    """What a run would take from one source, and how many target keys that reaches; None for all of them."""
 
     window: SourceWindow
     affected: int | None = 0
@@ -180,16 +153,14 @@ class SourcePlan:
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What a run would do with one job.
+    """What a run would do with one job; what is known before its rows are computed.
 
     Attributes:
-        mode: As in a result; None when the job would not get that far.
+        mode: As in a result; None when the job would not get that far, or reads tables that the run makes first.
         affected: Target keys to compute; None for all of them.
         has_work: Whether the run would start Spark for it.
         after: Jobs of this plan that write one of its sources first; what they bring is not in these numbers.
         refused: Why the run would end here, with the next step.
-        exit_code: What the job would end with, as far as can be known before its rows are computed.
-        forecast: What the run would do to the target; None when the job would not get that far.
     """
 
     job: str
@@ -204,17 +175,11 @@ class JobPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the JSON."""
-        return {
-            "job": self.job,
-            "mode": self.mode,
-            "sources": {alias: source.to_dict() for alias, source in self.sources.items()},
-            "affected_keys": self.affected,
-            "has_work": self.has_work,
-            "after": list(self.after),
-            "refused": self.refused,
-            "exit_code": self.exit_code,
-            "forecast": self.forecast.to_dict() if self.forecast is not None else None,
-        }
+        found = {**vars(self), "after": list(self.after), "affected_keys": self.affected}
+        del found["affected"]
+        found["sources"] = {alias: source.to_dict() for alias, source in self.sources.items()}
+        found["forecast"] = asdict(self.forecast) if self.forecast is not None else None
+        return found
 
 
 @dataclass(frozen=True)
@@ -248,22 +213,15 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
 ) -> PlanResult:
     """Say what ``run`` with the same arguments would take, compute and refuse; nothing is written.
 
-    Args:
-        project: What ``load_project`` gave.
-        jobs: Names; None for all.
-        exclude: Names to leave out.
-        spark: A session, left as it was found; None: the active one, or one is built when keys must be counted.
-        since: As for ``run``.
-        until: As for ``run``.
-        allow_gap: As for ``run``.
-        full_refresh: As for ``run``.
+    Without ``spark``, the active session is used, or one is built when keys must be counted.
 
     Raises:
         ConfigError: An unknown job, or an option that cannot be honoured.
     """
     names = choose_jobs(project, jobs, exclude)
-    bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
-    options = Options(full_refresh, dry_run=True, bounds=bounds)
+    options = read_run_options(
+        project, names, since, until, allow_gap=allow_gap, full_refresh=full_refresh, dry_run=True
+    )
     workplace = Workplace(project, names, options, given=spark)
     workplace.pin()
     found: dict[str, JobPlan] = {}
@@ -276,29 +234,26 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
 
 def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobPlan:
     """Plan one job; what it would be refused for is part of the plan."""
-    name, options = job.job, workplace.options
+    name = job.job
     for other in before:
         if other.refused is not None:
             return JobPlan(name, refused=f"skipped: it reads job {other.job!r}, which would not succeed")
     after = tuple(other.job for other in before if other.has_work)
     try:
-        # The tables that earlier jobs of a run make.
-        targets = [workplace.project.jobs[other.job].target.table for other in before if other.mode == BOOTSTRAP]
-        places = [workplace.project.location(each) for each in targets]
-        created = {identify(each) for place in places for each in (place, find_quarantine(place))}
-        absent = {alias: each.table for alias, each in job.sources.items() if not workplace.has_table(each.table)}
-        # They come if earlier jobs make all of them.
-        if absent and all(identify(workplace.project.location(each)) in created for each in absent.values()):
-            mode = foresee_mode(job, *workplace.target(job), list(absent), full_refresh=options.full_refresh)
+        # Tables that earlier jobs of a run make: nothing is known of a job before all of its sources are there.
+        created = workplace.list_tables_written(other.job for other in before if other.mode == BOOTSTRAP)
+        absent = [each.table for each in job.sources.values() if not workplace.has_table(each.table)]
+        if absent and all(identify(workplace.project.location(each)) in created for each in absent):
+            mode = BOOTSTRAP if workplace.target(job)[0].table is None else None
             return JobPlan(name, mode, has_work=True, affected=None, after=after)
-        plan = decide_plan(workplace.open_job(job), full_refresh=options.full_refresh, bounds=options.bounds)
+        plan = decide_plan(workplace.open_job(job))
         sources = {alias: SourcePlan(window) for alias, window in plan.window.items()}
         found = JobPlan(name, plan.mode, sources, after=after, forecast=IDLE)
         if plan.needs_feed:
             found = replace(found, has_work=True, forecast=SWITCH)
         if plan.lacks_state and plan.target.table is not None:
             found = replace(found, has_work=True, forecast=foresee_count(plan))
-        if plan.everything or plan.moved or plan.again or plan.ends_trust:
+        if plan.everything or plan.moved or plan.again or plan.unsearched:
             found = workplace.open_inside(
                 plan, lambda complete, own: _count_keys(workplace.fit(complete, own), own, found)
             )
@@ -318,21 +273,18 @@ def _count_keys(plan: Plan, session: SparkSession, found: JobPlan) -> JobPlan:
         run = Run(plan, session, cleanup)
         changed = source_changes.read_changes(run)
 
-        def find(changes: Changes) -> Affected | None:
-            return find_affected_keys(run, changes) if changes.differing else None
-
-        def count(affected: Affected | None) -> int | None:
-            return None if plan.everything else affected.count if affected is not None else 0
+        def find(changes: Changes) -> tuple[Affected | None, int | None]:
+            affected = find_affected_keys(run, changes) if changes.differing else None
+            return affected, None if plan.everything else affected.count if affected is not None else 0
 
         sources = {}
         for alias, window in changed.window.items():
             net = {alias: changed.net[alias]} if alias in changed.net else {}
             again = {alias: changed.again[alias]} if alias in changed.again else {}
-            sources[alias] = SourcePlan(window, count(find(replace(changed, net=net, again=again))))
-        affected = find(changed)
+            sources[alias] = SourcePlan(window, find(replace(changed, net=net, again=again))[1])
+        affected, count = find(changed)
         forecast = foresee(run, changed, affected)
-        found = replace(found, mode=plan.mode, sources=sources, affected=count(affected), has_work=True)
-        found = replace(found, forecast=forecast)
+        found = replace(found, mode=plan.mode, sources=sources, affected=count, has_work=True, forecast=forecast)
         try:
             gate.open_account(run).add(changed.findings, sources=changed.window)
         except gate.Closed as closed:

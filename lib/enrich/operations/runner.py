@@ -52,17 +52,10 @@ class Watch:
 def run_jobs(
     workplace: Workplace, watch: Watch, *, fail_fast: bool = False, on_result: Callable[[JobResult], None] | None = None
 ) -> RunResult:
-    """Run the jobs of a workplace in their order; a failed job is a result, not an exception.
-
-    Args:
-        workplace: The project, its chosen jobs, and how they are run.
-        watch: Who is told what happens.
-        fail_fast: Skip the remaining jobs after the first that does not succeed.
-        on_result: Called with each job's result as it ends.
-    """
+    """Run the jobs of a workplace in their order; a failed job is a result, not an exception."""
     names, dry_run = workplace.chosen, workplace.options.dry_run
     context.begin_run(workplace.run_id)
-    running = _Running(workplace, watch, on_result)
+    running = _Running(workplace, watch, on_result or (lambda _: None))
     workplace.pin()
     results: list[JobResult] = []
     try:
@@ -86,7 +79,7 @@ class _Running:
 
     workplace: Workplace
     watch: Watch
-    on_result: Callable[[JobResult], None] | None = None
+    on_result: Callable[[JobResult], None]
     done: dict[str, JobResult] = field(default_factory=dict)
 
     def take(self, name: str, stopped: str | None) -> JobResult:
@@ -94,41 +87,34 @@ class _Running:
 
         A signal takes its way, but what is committed is told first.
         """
+        told = False
         try:
-            result = self.run_job(name) if stopped is None else self.skip(name, stopped)
+            result = self._run_job(name) if stopped is None else self._skip(name, stopped)
+            told = True
+            self.on_result(result)
         except BaseException:
-            self._give_up(name)
-            if self.on_result is not None and name in self.done:
-                self.on_result(self.done[name])
-            raise
-        try:
-            if self.on_result is not None:
-                self.on_result(result)
-        except BaseException:
-            self._give_up(name)
+            done = self.done.get(name)
+            self.watch.abort(name, done if done is not None and done.exit_code == 0 else None)
+            if done is not None and not told:
+                self.on_result(done)
             raise
         self.watch.end(result)
         return result
 
-    def _give_up(self, name: str) -> None:
-        """Tell those who watch that the run ends here."""
-        done = self.done.get(name)
-        self.watch.abort(name, done if done is not None and done.exit_code == 0 else None)
-
-    def skip(self, name: str, why: str) -> JobResult:
+    def _skip(self, name: str, why: str) -> JobResult:
         """Note and record a job that is not run because of another one."""
         self.done[name] = JobResult(name, SKIPPED, error=f"skipped: {why}")
         return record_outcome(self.workplace, self.done[name])
 
-    def run_job(self, name: str) -> JobResult:
+    def _run_job(self, name: str) -> JobResult:
         """Run one job and record its outcome; never raises for what a job can do wrong."""
-        project = self.workplace.project
+        workplace, project = self.workplace, self.workplace.project
         for other in find_edges(project)[name]:
             if why := self._find_obstacle(other):
-                return self.skip(name, f"it reads job {other!r}, which {why}")
+                return self._skip(name, f"it reads job {other!r}, which {why}")
         self.watch.start(name)
         context.note_written(f"the target of {name!r} is unchanged")
-        started, workplace = time.monotonic(), self.workplace
+        started = time.monotonic()
         job, run_id, committed = project.jobs[name], workplace.run_id, workplace.committed
         is_dry = workplace.options.dry_run  # who writes nothing hinders nobody
         try:
@@ -158,9 +144,9 @@ class _Running:
 
     def _attempt(self, job: Job) -> JobResult:
         """Plan a job and do it; the next attempt may read later versions where this one's are gone."""
-        options = self.workplace.options
+        workplace = self.workplace
         log.info("%s: reading versions", job.job)
-        plan = decide_plan(self.workplace.open_job(job), full_refresh=options.full_refresh, bounds=options.bounds)
+        plan = decide_plan(workplace.open_job(job))
         self.watch.plan(plan)
         table = plan.target.table
         if table is not None and plan.is_idle:
@@ -173,32 +159,32 @@ class _Running:
         from enrich import pipeline
 
         def flow(opened: Plan, own: SparkSession) -> JobResult:
-            complete = self.workplace.fit(opened, own)
-            if not options.dry_run:
-                self.workplace.require_safe_commits(complete.place.uri, own)
+            complete = workplace.fit(opened, own)
+            if not plan.options.dry_run:
+                workplace.require_safe_commits(complete.place.uri, own)
             complete.announce()
             self.watch.plan(complete)
-            result = pipeline.run_job(complete, own, self.workplace.runs, self.workplace.note_result)
+            result = pipeline.run_job(complete, own, workplace.runs, workplace.note_result)
             return keep_in_shape(complete, own, result)
 
         try:
-            return self._count_held(self.workplace.open_inside(plan, flow))
+            return self._count_held(workplace.open_inside(plan, flow))
         except SourceMoved:
-            self.workplace.unpin(job)
+            workplace.unpin(job)
             raise
 
     def _count_held(self, result: JobResult) -> JobResult:
         """Return a result with what its quarantine, and those of the jobs that it reads, hold now."""
-        workplace, job = self.workplace, self.workplace.project.jobs[result.job]
+        workplace, jobs = self.workplace, self.workplace.project.jobs
         edges = find_edges(workplace.project)
-        waiting, seen = list(edges[job.job]), set[str]()  # directly or not
+        waiting, seen = list(edges[result.job]), set[str]()  # directly or not
         while waiting:
             if (other := waiting.pop()) not in seen:
                 seen.add(other)
                 waiting += edges[other]
-        counted = {other: workplace.count_quarantined(workplace.project.jobs[other]) for other in sorted(seen)}
+        counted = {other: workplace.count_quarantined(jobs[other]) for other in sorted(seen)}
         held = {other: found.rows for other, found in counted.items() if found is not None and found.rows}
-        return replace(result, quarantine=workplace.count_quarantined(job), quarantined_upstream=held)
+        return replace(result, quarantine=workplace.count_quarantined(jobs[result.job]), quarantined_upstream=held)
 
 
 def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
@@ -221,10 +207,7 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
 def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobResult:
     """Run OPTIMIZE on the target if the run's commit leaves it out of shape and ``conf/`` does not forbid it.
 
-    The rows are committed by then: whatever goes wrong here is a warning. ``docs/adr/0021-upkeep.md``.
-
-    Returns:
-        The result, with what was done; as it was when that is not needed or fails.
+    The rows are committed by then: whatever goes wrong here is a warning (ADR 21).
     """
     uri, limits = plan.place.uri, plan.optimize
     if result.strategy not in (MERGE, APPEND) or result.written is None or uri is None:

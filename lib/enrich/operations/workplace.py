@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -26,11 +26,11 @@ from enrich.delta import extents, tables
 from enrich.delta.runs import RunsTable
 from enrich.delta.stores import require_conditional_writes
 from enrich.delta.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
-from enrich.progress import continuity, cursor, window
+from enrich.progress import continuity, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_again
-from enrich.progress.plan import OpenJob, Plan, TargetPlace
-from enrich.progress.since import Bounds
+from enrich.progress.plan import OpenJob, Options, Plan, TargetPlace
+from enrich.progress.target import read_quarantine_state, read_target
 from enrich.project.compile import compile_job
 from enrich.project.models import Job, explain_value_fault
 from enrich.project.project import Project, find_edges
@@ -43,32 +43,6 @@ log = logging.getLogger("enrich")
 
 Done = TypeVar("Done")
 Opened = TypeVar("Opened", bound=OpenJob)
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to run.
-
-    Attributes:
-        full_refresh: Compute all keys anew.
-        dry_run: Compute and count, write nothing.
-        retry_quarantined: Compute the rows that a quarantine holds again.
-        accepted: Names of rules that shall not block.
-        bounds: What was said of the windows.
-    """
-
-    full_refresh: bool = False
-    dry_run: bool = False
-    retry_quarantined: bool = False
-    accepted: frozenset[str] = frozenset()
-    bounds: Bounds = field(default_factory=Bounds)
-
-    def spell_for(self, job: Job) -> hints.RunOptions:
-        """Return what another command for one of the jobs asks for again; what says nothing of this job is left out."""
-        accept = sorted(self.accepted & {rule.rule for rule in job.rules if rule.blocks})
-        since, until = (self.bounds.spell(option, job.sources) for option in ("since", "until"))
-        allow_gap = self.bounds.allow_gap and (since is not None or job.remembers)
-        return hints.RunOptions(self.full_refresh, since, until, allow_gap, self.retry_quarantined, tuple(accept))
 
 
 def check_free(job: Job, uri: str | None) -> None:
@@ -129,7 +103,7 @@ class Workplace:
 
     project: Project
     chosen: Sequence[str]
-    options: Options
+    options: Options = field(default_factory=Options)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     given: SparkSession | None = None
     built: SparkSession | None = None
@@ -181,12 +155,8 @@ class Workplace:
             log.debug("the tables cannot be measured (%s)", type(error).__name__)
             return None
 
-    def uri(self, reference: str) -> str | None:
-        """Return where a table is; None for a catalog table that does not exist."""
-        return self.locate(self.project.location(reference))
-
     def locate(self, place: Location) -> str | None:
-        """Return where a table is; the catalog is asked once."""
+        """Return where a table is, None for a catalog table that does not exist; the catalog is asked once."""
         if isinstance(place, str):
             return place
         if self.places.get(place) is None:
@@ -197,16 +167,20 @@ class Workplace:
 
     def spot(self, reference: str) -> str | None:
         """Return where a table is, in a text that is the same for all spellings of that place, as for links."""
-        uri = self.uri(reference)
+        uri = self.locate(self.project.location(reference))
         return None if uri is None else identify(uri)
+
+    def list_tables_written(self, jobs: Iterable[str]) -> set[str]:
+        """Return the places of the targets and quarantines of some jobs, as ``identify`` spells them."""
+        targets = {self.project.location(self.project.jobs[name].target.table) for name in jobs}
+        return {identify(each) for place in targets for each in (place, find_quarantine(place))}
 
     def pin(self) -> None:
         """Read the version of every source once, before the first job: all jobs see the same cut.
 
         A source that another job of this run writes, its quarantine too, is pinned when that job is done.
         """
-        targets = {self.project.location(self.project.jobs[name].target.table) for name in self.chosen}
-        written = {identify(each) for place in targets for each in (place, find_quarantine(place))}
+        written = self.list_tables_written(self.chosen)
         for name in self.chosen:
             for source in self.project.jobs[name].sources.values():
                 place = self.project.location(source.table)
@@ -216,7 +190,7 @@ class Workplace:
 
     def table(self, reference: str) -> TableState:
         """Return the pinned state of a source."""
-        uri = self.uri(reference)
+        uri = self.locate(self.project.location(reference))
         if uri is None:
             raise ConfigError(f"the catalog has no table {reference!r}", hint="create it, or correct the name")
         spot = identify(uri)
@@ -232,21 +206,15 @@ class Workplace:
 
     def has_table(self, reference: str) -> bool:
         """Return whether there is a table where a reference points to."""
-        uri = self.uri(reference)
+        uri = self.locate(self.project.location(reference))
         return uri is not None and (isinstance(self.pins.get(identify(uri)), TableState) or tables.exists(uri))
 
     def unpin(self, job: Job) -> None:
         """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
-        shared = {
-            self.spot(source.table)
-            for name in self.chosen
-            if name != job.job
-            for source in self.project.jobs[name].sources.values()
-        }
-        for source in job.sources.values():
-            spot = self.spot(source.table)
-            if spot not in shared:
-                self.pins.pop(spot or "", None)
+        others = [self.project.jobs[name] for name in self.chosen if name != job.job]
+        shared = {self.spot(source.table) for other in others for source in other.sources.values()}
+        for spot in {self.spot(source.table) for source in job.sources.values()} - shared:
+            self.pins.pop(spot or "", None)
 
     def open_job(self, job: Job, *, as_recorded: bool = False) -> OpenJob:
         """Compile a job against its tables, from files and logs.
@@ -261,90 +229,75 @@ class Workplace:
             ConfigError: The job file does not fit its tables.
             HistoryError: It did when the target was last written.
         """
+        options, suite = self.options, self.project.suite(job)
         latest = {alias: self._read_source(job, alias) for alias in job.sources}
         target, place = self.target(job)
         if as_recorded:
-            until = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
-        else:  # a table that this run has created had no version before, and is taken whole
-            until = window.find_versions(job.job, latest, self.options.bounds.until)
-            wrote = {alias for alias in until if self.spot(job.sources[alias].table) in self.wrote}
-            fresh = wrote if target.table is None else set()
-            until = {
-                alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in until.items()
-            }
-        pinned = window.pin_sources(job.job, latest, until, target.consumed)
+            until = {alias: mark.to for alias, mark in target.marks.items() if alias in latest}
+        else:
+            until = window.find_versions(job.job, latest, "--until", options.until)
+            for alias, end in until.items():
+                # A table that this run has created had no version before, and is taken whole.
+                if end < 0 and target.table is None and self.spot(job.sources[alias].table) in self.wrote:
+                    until[alias] = latest[alias].version
+        pinned = window.pin_sources(job.job, latest, until, target.marks)
         schemas = {alias: table.columns for alias, table in pinned.items()}
-        if target.cursor is not None and target.table is not None and not self.options.full_refresh:
+        if target.cursor is not None and target.table is not None and not options.full_refresh:
             continuity.check_columns(job.job, schemas, target.cursor)
         compiled = compile_job(job, schemas)
-        coming: set[str] = set()
-        if self.options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
-            others = [self.project.jobs[name] for name in self.chosen if name != job.job]
-            targets = {identify(self.project.location(other.target.table)) for other in others}
+        fed = latest
+        if options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
+            others = [self.project.jobs[name].target.table for name in self.chosen if name != job.job]
+            written = {identify(self.project.location(each)) for each in others}
             places = {alias: identify(self.project.location(source.table)) for alias, source in job.sources.items()}
-            coming = {alias for alias, there in places.items() if there in targets}
-        check_sources(job, {alias: table for alias, table in latest.items() if alias not in coming})
-        suite, options = self.project.suite(job), self.options
+            fed = {alias: each for alias, each in latest.items() if places[alias] not in written}
+        check_sources(job, fed)
         held = self._count_reasons(job) if options.retry_quarantined else None
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
         return OpenJob(
-            *(job, compiled, suite, pinned, place, target, self.run_id, options.dry_run, until, options.accepted),
+            *(job, compiled, suite, pinned, place, target, self.run_id, options, until),
             retry=any(KEY_NOT_NULL not in texts for texts, _ in held or ()),
             optimize=self.project.settings.optimize,
-            asked=options.spell_for(job),
         )
 
     def _read_source(self, job: Job, alias: str) -> TableState:
+        reference = job.sources[alias].table
         try:
-            return self.table(job.sources[alias].table)
+            return self.table(reference)
         except ConfigError as error:
-            hint, jobs, place = error.hint, self.project.jobs, self.project.location(job.sources[alias].table)
+            hint, place = error.hint, self.project.location(reference)
             if not isinstance(place, str) or not (tables.exists(place) or tables.is_occupied(place)):
-                writers = (
-                    name for name in jobs if identify(self.project.location(jobs[name].target.table)) == identify(place)
-                )
-                if (writer := next(writers, None)) is not None:
-                    hint = f"job {writer} writes it: run `{hints.run(writer)}` first"
+                for name, other in self.project.jobs.items():
+                    if identify(self.project.location(other.target.table)) == identify(place):
+                        hint = f"job {name} writes it: run `{hints.run(name)}` first"
             raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""
-        read = any(job.job in others for others in find_edges(self.project).values()) or bool(job.target.change_feed)
+        has_reader = any(job.job in others for others in find_edges(self.project).values())
         location = self.project.location(job.target.table)
         uri, quarantine_uri = self.locate(location), self.locate(find_quarantine(location))
-        place = TargetPlace(uri, location, quarantine_uri, read)
+        place = TargetPlace(uri, location, quarantine_uri, has_reader or bool(job.target.change_feed))
         if uri is None or not tables.exists(uri):
             check_free(job, uri)
             found = TargetState(None, None, 0)
         else:
-            found = cursor.read(uri, job.job, self.runs, place.label)
-        beside_it = cursor.read_quarantine_state(quarantine_uri, job.job) if quarantine_uri is not None else None
+            found = read_target(uri, job.job, self.runs, place.label)
+        beside_it = read_quarantine_state(quarantine_uri, job.job) if quarantine_uri is not None else None
         if beside_it is None:
             check_free(job, quarantine_uri)
         return replace(found, quarantine=beside_it), place
 
     def describe(self, job: Job, error: Exception) -> EnrichError:
-        """Return what a job ends with, as ``describe_error``; no full refresh of a history that would be refused.
-
-        Whether it would is found out here, where something went wrong, and nowhere else.
-        """
+        """Return what a job ends with, as ``describe_error``; a full refresh of a history may be refused."""
         if not isinstance(error, EnrichError) and (fault := find_value_fault(error)) is not None:
             tell_frames(error)
             return explain_value_fault(job, fault)
         known = describe_error(error, job.job)
-        if not isinstance(known, RefreshNeeded) or not job.remembers:
-            return known
-        (alias, source), *_ = job.sources.items()
-        try:
-            if self.has_table(source.table):
-                window.begin(job.job, alias, self.table(source.table), self.target(job)[0])
-            else:
-                window.check_unmade(job.job, alias, self.target(job)[0])
-        except HistoryError as refused:
-            return HistoryError(known.message, hint=f"{known.instead}; {refused.message}")
-        except Exception as unknown:  # noqa: BLE001 - whatever storage raises; the first error is the one to tell
-            log.debug("it is not known whether %s can be computed again (%s)", job.job, type(unknown).__name__)
+        if isinstance(known, RefreshNeeded) and job.remembers:
+            hint = f"{known.instead}; or {known.hint}, which is refused where it would forget versions"
+            return HistoryError(known.message, hint=hint)
         return known
 
     def open_inside(self, opened: Opened, do: Callable[[Opened, SparkSession], Done]) -> Done:
@@ -361,11 +314,7 @@ class Workplace:
         return replace(opened, compiled=compile_job(opened.job, schemas, partial(find_type, own)))
 
     def fit(self, plan: Plan, own: SparkSession) -> Plan:
-        """Return a plan whose rows its target can hold, by the types that Spark gives them.
-
-        Raises:
-            HistoryError: As ``decide_again``.
-        """
+        """Return a plan whose rows its target can hold, by the types that Spark gives them, as ``decide_again``."""
         from enrich.steps.rows import find_types
 
         return decide_again(plan, lambda: find_types(plan, own))
@@ -402,9 +351,7 @@ class Workplace:
     def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""
         uri = self.locate(find_quarantine(self.project.location(job.target.table)))
-        if uri is None or not tables.exists(uri):
-            return None
-        return tables.count_labelled_rows(uri, FAILED_COLUMN)
+        return None if uri is None or not tables.exists(uri) else tables.count_labelled_rows(uri, FAILED_COLUMN)
 
     def note_commit(self, job: Job) -> None:
         """Forget the pins of the tables that this run has just written, for the jobs that read them."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -12,8 +12,8 @@ from enrich.base.names import CatalogName, Location
 from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType, JobSpec
 from enrich.delta import feeds, tables
-from enrich.delta.tables import TableState, fingerprint, keeps_values, open_log, read_history, read_state, state_at
-from enrich.progress.cursor import UPKEEP, Cursor, Mark, TargetState, read_record
+from enrich.delta.tables import TableState, fingerprint, keeps_values, read_state
+from enrich.progress.cursor import Cursor, Mark, TargetState
 from enrich.project.models import Job
 
 
@@ -25,7 +25,11 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
         Locked: Another run has brought the target further than this run's pinned versions.
     """
     if cursor.definition != definition:
-        raise _describe_redefined(cursor)
+        raise RefreshNeeded(
+            f"the definition of {cursor.job!r} changed since its target was written",
+            hint=f"run `{hints.refresh(cursor.job)}`",
+            instead=f"take the change back, or {ANOTHER_TARGET}",
+        )
     for alias, mark in cursor.sources.items():
         table, same = tables[alias], mark.table_id == tables[alias].table_id
         if same and table.version < mark.to <= read_state(table.uri).version:
@@ -34,45 +38,19 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
                 hint="run again",
             )
         if not goes_on(table, mark):  # dropped and created again, or from a backup: its versions count something else
-            raise _describe_replaced(cursor, alias, ", or a backup of it that was written to since" if same else "")
-
-
-def describe_unmade(cursor: Cursor, unmade: Collection[str]) -> RefreshNeeded:
-    """Return the error of a target some of whose sources a run is about to make, as ``check`` gives it afterwards.
-
-    A table that does not exist yet is not the one that was consumed.
-
-    Args:
-        cursor: What the target has consumed.
-        unmade: The aliases of these sources.
-    """
-    if any(alias not in cursor.sources for alias in unmade):
-        return _describe_redefined(cursor)  # it had fewer sources
-    return _describe_replaced(cursor, next(alias for alias in cursor.sources if alias in unmade))
-
-
-def _describe_redefined(cursor: Cursor) -> RefreshNeeded:
-    return RefreshNeeded(
-        f"the definition of {cursor.job!r} changed since its target was written",
-        hint=f"run `{hints.refresh(cursor.job)}`",
-        instead=f"take the change back, or {ANOTHER_TARGET}",
-    )
-
-
-def _describe_replaced(cursor: Cursor, alias: str, more: str = "") -> RefreshNeeded:
-    return RefreshNeeded(
-        f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version"
-        f" {cursor.sources[alias].to}{more}",
-        hint=f"run `{hints.refresh(cursor.job)}`",
-        instead=f"put the right table back, or {ANOTHER_TARGET}",
-    )
+            more = ", or a backup of it that was written to since" if same else ""
+            raise RefreshNeeded(
+                f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version"
+                f" {mark.to}{more}",
+                hint=f"run `{hints.refresh(cursor.job)}`",
+                instead=f"put the right table back, or {ANOTHER_TARGET}",
+            )
 
 
 def goes_on(table: TableState, mark: Mark) -> bool:
     """Return whether a table is the one that was consumed up to ``mark``, at that version or a later one.
 
-    Its log must not have another commit under that number; a log that has forgotten the commit cannot tell, and is
-    trusted.
+    Its log must not have another commit under that number; a log that has forgotten the commit is trusted.
     """
     if mark.table_id != table.table_id or table.version < mark.to:
         return False
@@ -80,81 +58,51 @@ def goes_on(table: TableState, mark: Mark) -> bool:
     return None in (commit, mark.commit) or commit == mark.commit
 
 
-def find_contained(
-    target: TargetState, cursor: Cursor, spec: JobSpec, tables: Mapping[str, TableState]
-) -> Cursor | None:
-    """Return what the quarantine contains, seen from the target's ``cursor``.
+def find_apart(
+    target: TargetState, cursor: Cursor, tables: Mapping[str, TableState]
+) -> dict[str, tuple[int, int]] | None:
+    """Return alias -> the versions that only one of target and quarantine contains, ends like ``start`` and ``to``.
 
-    It is ahead when a run ended between its two commits, or when the target was restored; it is behind when it was
-    restored itself.
+    The quarantine is ahead when a run ended between its two commits, or when the target was restored; it is behind when
+    it was restored itself.
 
     Returns:
-        ``cursor`` itself when there is nothing to make good; None when nobody knows what it contains.
+        Nothing when the two agree; None when nobody can name what they do not share.
     """
     there = target.quarantine
     if there is None:  # never needed, or dropped
-        return None if cursor.quarantine else cursor
+        return None if cursor.quarantine_number else {}
     found, base = there.cursor, cursor.quarantine_base
     if found is None and (base is None or there.oldest > base + 1):
         return None  # what came after the target's commit is forgotten: a RESTORE may have been among it
     if there.belongs_to(cursor):
-        return cursor
-    if found is None or found.definition != cursor.definition:
+        return {}
+    if found is None or (found.definition, found.columns) != (cursor.definition, cursor.columns):
         return None
-    if not fits(found, spec) or find_reshaped(found, spec) or find_recast(found, tables):
-        return None
-    for alias, mark in found.sources.items():
-        latest = read_state(tables[alias].uri)
-        if not goes_on(latest, mark):
+    ranges = {}
+    for alias, ours in cursor.sources.items():
+        theirs = found.sources[alias]
+        same = all(getattr(ours, name) == getattr(theirs, name) for name in ("table_id", "columns", "chars", "gaps"))
+        if not same or not goes_on(read_state(tables[alias].uri), theirs):
             return None
-    return found
+        if ours.to != theirs.to:
+            ranges[alias] = (min(ours.to, theirs.to), max(ours.to, theirs.to))
+    return ranges
 
 
-def list_apart(target: TargetState, cursor: Cursor) -> dict[str, int]:
+def list_quarantine_versions(target: TargetState, cursor: Cursor) -> dict[str, int]:
     """Return alias -> the version that the quarantine contains, where the next run makes it good for other ones.
 
     Empty where it contains what ``cursor`` does, even if a run with the same versions has ended too early, and where
     nobody knows: then its rows are to be compared, for the next run changes nothing about them.
     """
-    there = target.quarantine
-    found = None if there is None or there.belongs_to(cursor) else there.cursor
+    found = target.quarantine.cursor if target.is_apart and target.quarantine is not None else None
     if found is None:
         return {}
-    same = found.definition == cursor.definition and found.sources.keys() == cursor.sources.keys()
-    if same and not any(list_ranges_between(cursor, found, alias) for alias in cursor.sources):
+    ours, theirs = ({alias: (mark.to, mark.gaps) for alias, mark in each.sources.items()} for each in (cursor, found))
+    if (cursor.definition, ours) == (found.definition, theirs):
         return {}
     return {alias: mark.to for alias, mark in found.sources.items()}
-
-
-def find_quarantine_version(uri: str, named: Cursor) -> int | None:
-    """Return the version of a quarantine to read the rows in that a target's record names; None when it is forgotten.
-
-    That is the last one before its rows changed: VACUUM may have removed the files that an OPTIMIZE has put together.
-    """
-    same: int | None = None
-    for entry in read_history(open_log(uri)):
-        record, version = read_record(entry, named.job), int(entry["version"])
-        same = version if same is None else same
-        is_named = record is not None and record.get("quarantine_number") == named.quarantine
-        if record is not None and is_named and named.quarantine_run in (None, record["run_id"]):
-            return same
-        if record is not None or entry.get("operation") not in UPKEEP:
-            same = None
-    return None
-
-
-def list_ranges_between(cursor: Cursor, other: Cursor, alias: str) -> list[tuple[int, int]]:
-    """Return the versions of a source, ends like ``start`` and ``to``, that only one of two records may contain.
-
-    That is what lies between the two, and what only one of them has left out before.
-    """
-    ours, theirs = cursor.sources[alias], other.sources[alias]
-    if other is cursor:
-        return []
-    start, end = sorted((ours.to, theirs.to))
-    apart = [gap for gap in (*ours.gaps, *theirs.gaps) if (gap in ours.gaps) != (gap in theirs.gaps)]
-    before = [gap for gap in apart if gap[0] < start or gap[1] > end]
-    return [*([(start, end)] if start < end else []), *dict.fromkeys(before)]
 
 
 def check_columns(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Cursor) -> None:
@@ -164,47 +112,25 @@ def check_columns(job: str, schemas: Mapping[str, Mapping[str, DataType]], curso
         RefreshNeeded: Naming the first of them.
     """
     for alias, mark in cursor.sources.items():
-        if alias not in schemas:
-            continue
-        now = schemas[alias]
-        gone = [name for name in mark.columns if name not in now]
-        # What a struct has gained is null in all rows of before.
-        retyped = [
-            name
-            for name in find_retyped(cursor, alias, now)
-            if isinstance(mark.columns[name], str) or not keeps_values(mark.columns[name], now[name])
-        ]
-        for name in (*gone, *retyped):
-            what = "is gone" if name in gone else "has another type"
-            raise RefreshNeeded(
-                f"column {name!r} of source {alias!r} {what} since the target was written",
-                hint=f"correct the job file if it names the column, then run `{hints.refresh(job)}`",
-            )
-
-
-def find_retyped(cursor: Cursor, alias: str, columns: Mapping[str, DataType]) -> list[str]:
-    """Return the columns of a source that have another type than when the target was written."""
-    mark = cursor.sources.get(alias)
-    before = mark.columns if mark is not None else {}
-    return [name for name, kind in before.items() if name in columns and strip_type(columns[name]) != strip_type(kind)]
+        now = schemas.get(alias, mark.columns)
+        for name, kind in mark.columns.items():
+            same = name in now and strip_type(kind) == strip_type(now[name])
+            # What a struct has gained is null in all rows of before.
+            if not same and (name not in now or isinstance(kind, str) or not keeps_values(kind, now[name])):
+                what = "has another type" if name in now else "is gone"
+                raise RefreshNeeded(
+                    f"column {name!r} of source {alias!r} {what} since the target was written",
+                    hint=f"correct the job file if it names the column, then run `{hints.refresh(job)}`",
+                )
 
 
 def find_recast(cursor: Cursor, tables: Mapping[str, TableState]) -> list[str]:
-    """Return the sources whose values Spark reads otherwise than when the target was written: as CHAR, or no more.
-
-    Where neither record nor log tells what a column was declared with, it may have been anything.
-    """
-    found = []
-    for alias, mark in cursor.sources.items():
-        before, table = mark.chars, tables[alias]
-        if before is None and mark.to != table.version:
-            state = state_at(table.uri, mark.to)
-            before = None if state is None else state.chars
-        elif before is None:
-            before = table.chars
-        if before is None or any(before.get(name) != table.chars.get(name) for name in mark.columns):
-            found.append(alias)
-    return found
+    """Return the sources whose values Spark reads otherwise than when the target was written: as CHAR, or no more."""
+    return [
+        alias
+        for alias, mark in cursor.sources.items()
+        if any(mark.chars.get(name) != tables[alias].chars.get(name) for name in mark.columns)
+    ]
 
 
 def fits(cursor: Cursor, spec: JobSpec) -> bool:
@@ -212,15 +138,20 @@ def fits(cursor: Cursor, spec: JobSpec) -> bool:
 
     Elements of lists are structs of all columns of the lookup; MERGE compares and writes structs of one shape alone.
     """
+    shown = {path for output in spec.outputs for path in output.paths}
     if any(name not in spec.columns for name in cursor.columns):
         return False
-    shown = {path for output in spec.outputs for path in output.paths}
     if any((alias,) in shown for alias in find_reshaped(cursor, spec)):
         return False
+    pairs = [
+        (kind, spec.sources[alias].columns[name])
+        for alias, mark in cursor.sources.items()
+        for name, kind in mark.columns.items()
+        if alias in spec.sources and name in spec.sources[alias].columns
+    ]
     if spec.remembers:  # its rows are fitted to fields that have come
-        before, now = cursor.sources[spec.driving].columns, spec.sources[spec.driving].columns
-        return all(keeps_values(kind, now[name]) for name, kind in before.items() if name in now)
-    return not any(find_retyped(cursor, alias, source.columns) for alias, source in spec.sources.items())
+        return all(keeps_values(before, now) for before, now in pairs)
+    return all(strip_type(before) == strip_type(now) for before, now in pairs)
 
 
 def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
@@ -237,16 +168,15 @@ def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
 
 @dataclass(frozen=True)
 class SourceLag:
-    """How far a target is behind one of its sources.
+    """How far a target is behind one of its sources; what cannot be read is None.
 
     Attributes:
         consumed: The last version that the target contains; None before the first run.
-        latest: The source's latest version; None when it cannot be read.
-        seconds: Time since the oldest commit that is not consumed yet; 0 when there is none, None when unknown, also
-            because the source has forgotten that commit.
+        latest: The source's latest version.
+        seconds: Time since the oldest commit that is not consumed yet; 0 when there is none, None also where the source
+            has forgotten it.
         lag_seconds: Time between the newest commit consumed and the newest there.
-        days_left: Days until the source forgets what is not consumed yet; 0 when that has begun, None when nothing is
-            waiting or its properties cannot be understood.
+        days_left: Days until the source forgets what is not consumed yet; None also when nothing is waiting.
         gaps: Versions that a run was told to skip, each from the one before it to the last.
         replaced: True when the source is another table than the one consumed, so that its versions count something
             else.
@@ -271,13 +201,9 @@ class SourceLag:
 
 
 def measure_lag(alias: str, table: str, place: Location, mark: Mark | None) -> SourceLag:
-    """Return how far what is consumed is behind the latest commit of a source.
+    """Return how far what is consumed is behind the latest commit of a source, as far as it is read without Spark.
 
-    Args:
-        alias: The source.
-        table: Its table, as the job file names it.
-        place: Where it is. What cannot be read without Spark, or not at all, stays unknown.
-        mark: What is consumed; None before the first run.
+    ``table`` is its name in the job file, ``mark`` what is consumed; None before the first run.
     """
     consumed, gaps = (None, ()) if mark is None else (mark.to, mark.gaps)
     known = SourceLag(alias, table, consumed, None, None, gaps=gaps)
@@ -286,20 +212,19 @@ def measure_lag(alias: str, table: str, place: Location, mark: Mark | None) -> S
     try:
         log = tables.open_log(place)
         state = tables.read_open_state(log)
+        known = replace(known, latest=state.version)
         if mark is not None and not goes_on(state, mark):
-            return replace(known, latest=state.version, replaced=True)
+            return replace(known, replaced=True)
     except EnrichError:
-        return known
-    known = replace(known, latest=state.version)
+        return replace(known, latest=None)
     if state.version == consumed:
         return replace(known, seconds=0.0, lag_seconds=0.0)
-    commits, now = tables.read_commits(log), datetime.now(UTC).timestamp()
+    commits = tables.read_commits(log)
     waiting = [at / 1000 for version, at in commits.items() if consumed is None or version > consumed]
-    seconds = max(0.0, now - min(waiting)) if waiting else None
+    seconds = max(0.0, datetime.now(UTC).timestamp() - min(waiting)) if waiting else None
     if consumed is None:
         return replace(known, seconds=seconds)
-    newest = commits.get(consumed)
-    behind = None if newest is None else (commits[max(commits)] - newest) / 1000
+    behind = (commits[max(commits)] - commits[consumed]) / 1000 if consumed in commits else None
     if consumed + 1 < min(commits, default=0):
         return replace(known, lag_seconds=behind, days_left=0.0)
     return replace(known, seconds=seconds, lag_seconds=behind, days_left=_count_days(state, consumed, seconds))
@@ -317,8 +242,5 @@ def _count_days(state: TableState, consumed: int, seconds: float | None) -> floa
 
 
 def find_way_on(job: Job) -> hints.RunOptions:
-    """Return the options with which a job goes on whose source has forgotten changes.
-
-    A full refresh of a history would forget them as well, and is refused.
-    """
+    """Return how a job goes on whose source has forgotten changes; a history refuses a full refresh."""
     return hints.RunOptions(allow_gap=True) if job.remembers else hints.FULL_REFRESH

@@ -13,6 +13,9 @@ rows of another writer in the target                        refused, exit 6
 another definition, or a source that is another table       refused, exit 5
 a list's lookup has other columns; CHAR became other text   everything: ``full_refresh``
 nobody knows what the quarantine contains                   everything; of a history refused, exit 5
+it contains other versions; of a history                    all that is recorded, and what changed since
+it contains other versions; of a right or full join         everything: ``full_refresh``
+it contains other versions; of any other job                by changes, and once more what only one of the two has
 ``--since beginning``                                       everything, and the mode stays
 anything else                                               by changes: ``incremental``, with both ends ``replay``
 ==========================================================  =====================================================
@@ -25,7 +28,7 @@ another writer's column has become the job's                everything; of a his
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 
 from enrich.base import hints
@@ -35,7 +38,7 @@ from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType
 from enrich.delta.tables import keeps_values
 from enrich.progress import continuity, window
-from enrich.progress.cursor import Cursor, TargetState, describe_drift
+from enrich.progress.cursor import Cursor, describe_drift
 from enrich.progress.plan import (
     BOOTSTRAP,
     FULL_REFRESH,
@@ -45,14 +48,12 @@ from enrich.progress.plan import (
     OpenJob,
     Plan,
     Span,
-    TargetPlace,
     reaches_before_all,
 )
-from enrich.progress.since import Bounds
-from enrich.project.models import Job
+from enrich.progress.window import Range
 
 
-def decide_plan(opened: OpenJob, *, full_refresh: bool, bounds: Bounds | None = None) -> Plan:
+def decide_plan(opened: OpenJob) -> Plan:
     """Decide mode and window from the logs, and refuse what cannot be continued.
 
     Raises:
@@ -60,32 +61,33 @@ def decide_plan(opened: OpenJob, *, full_refresh: bool, bounds: Bounds | None = 
         DriftError: Somebody else changed the target's rows.
         HistoryError: The definition changed, the cursor is lost, or a source is another table than before.
     """
-    target = opened.target
+    target, spec = opened.target, opened.spec
     if target.table is None:
         return _take_all(opened, BOOTSTRAP)
-    if full_refresh:
+    if opened.options.full_refresh:
         return _take_all(opened)
-    cursor = _require_continuable(opened.job.job, target, opened.place)
+    cursor = _require_cursor(opened)
+    if target.others:
+        raise describe_drift(opened.job.job, target.others)
     continuity.check(cursor, opened.definition, opened.tables)
-    if continuity.find_reshaped(cursor, opened.spec):
+    if continuity.find_reshaped(cursor, spec):
         return _take_all(opened)  # every list is computed anew, its elements in their new shape
-    if not opened.spec.remembers and continuity.find_recast(cursor, opened.tables):
+    if not spec.remembers and continuity.find_recast(cursor, opened.tables):
         return _take_all(opened)  # what CHAR fills with blanks is other values, of rows that no feed names
-    beside = continuity.find_contained(target, cursor, opened.spec, opened.tables)
-    if beside is None:
+    apart = continuity.find_apart(target, cursor, opened.tables)
+    if apart is None:
         return _take_all_without_quarantine(opened)
-    return _take_changes(opened, (cursor, beside), bounds or Bounds())
+    if apart and spec.right_step() is not None:
+        return _take_all(opened)  # a row of the lookup comes and goes with references of then, which no feed tells
+    return _take_changes(opened, cursor, apart)
 
 
 def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -> Plan:
     """Return a plan whose rows its target can hold: the same, or one that writes all of them anew.
 
     Structs are compared and written field by field, by position. So a list whose lookup has gained, lost or moved a
-    column needs a table that is written anew, even where the lookup itself is not shown.
-
-    Args:
-        plan: What ``decide_plan`` gave.
-        find_types: Tells the types of the job's columns, as Spark has them; it is asked only where they decide.
+    column needs a table that is written anew, even where the lookup itself is not shown. ``find_types`` tells the types
+    of the job's columns, as Spark has them; it is asked only where they decide.
 
     Raises:
         HistoryError: A run by changes, or a comparison, meets a column of another type than the job's that somebody
@@ -123,14 +125,10 @@ def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -
         )
     if outgrown:
         return replace(_take_all(plan), outgrown=True, rewrites=True)
-    return _adopt_columns(plan) if adopts and not plan.everything else plan
-
-
-def _adopt_columns(plan: Plan) -> Plan:
-    """Compute all rows: a column that becomes the job's may have another writer's values, or a DEFAULT's, in any.
-
-    A history is not read from its beginning for that, which may be forgotten: what is recorded is compared.
-    """
+    if plan.everything or not adopts:
+        return plan
+    # A column that becomes the job's may have another writer's values, or a DEFAULT's, in any row. A history is not
+    # read from its beginning for that, which may be forgotten: what is recorded is compared.
     return replace(plan, anew=True) if plan.spec.remembers else _take_all(plan)
 
 
@@ -153,7 +151,7 @@ def decide_repair(opened: OpenJob) -> Plan:
     name = opened.job.job
     if opened.target.table is None:
         raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
-    cursor = _require_cursor(name, opened.target, opened.place)
+    cursor = _require_cursor(opened)
     continuity.check(cursor, opened.definition, opened.tables)
     if lists := continuity.find_reshaped(cursor, opened.spec):
         raise HistoryError(
@@ -164,38 +162,12 @@ def decide_repair(opened: OpenJob) -> Plan:
     return make_plan(opened, REPAIR, versions, span=window.look_back(opened) if opened.spec.remembers else None)
 
 
-def foresee_mode(
-    job: Job, target: TargetState, place: TargetPlace, unmade: Collection[str], *, full_refresh: bool
-) -> str:
-    """Decide the mode of a job before the run has made all of its sources; refuse what ``decide_plan`` would refuse.
-
-    Args:
-        job: The job.
-        target: What is at its target.
-        place: Where that is.
-        unmade: The aliases of the sources that the run makes first.
-        full_refresh: As for ``decide_plan``.
-
-    Raises:
-        DriftError: As from ``decide_plan``.
-        HistoryError: As from ``decide_plan``; the target exists, and has not consumed the tables that are to come.
-    """
-    if target.table is None:
-        return BOOTSTRAP
-    if not full_refresh:
-        raise continuity.describe_unmade(_require_continuable(job.job, target, place), unmade)
-    if job.remembers and job.from_ in unmade:
-        window.check_unmade(job.job, job.from_, target)
-    return FULL_REFRESH
-
-
 def make_plan(
     opened: OpenJob,
     mode: str,
     versions: Mapping[str, SourceWindow],
     *,
     again: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
-    apart: Mapping[str, int] | None = None,
     span: Span | None = None,
 ) -> Plan:
     """Put a plan together; of a job that has one already, only what was open then is taken."""
@@ -206,7 +178,7 @@ def make_plan(
         # Its rows have other columns or types than the job's, or are somebody else's doing.
         same = not target.others and cursor is not None and cursor.definition == opened.definition
         rewrites = cursor is None or not same or not continuity.fits(cursor, opened.spec)
-    return Plan(**known, mode=mode, window=versions, again=again or {}, apart=apart or {}, span=span, rewrites=rewrites)
+    return Plan(**known, mode=mode, window=versions, again=again or {}, span=span, rewrites=rewrites)
 
 
 def _take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:
@@ -216,12 +188,7 @@ def _take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:
         HistoryError: That would forget versions that a history's target has.
     """
     versions = {alias: SourceWindow(None, table.version) for alias, table in opened.tables.items()}
-    return make_plan(opened, mode, versions, span=_begin_history(opened) if opened.spec.remembers else None)
-
-
-def _begin_history(opened: OpenJob) -> Span:
-    alias = opened.spec.driving
-    return window.begin(opened.job.job, alias, opened.tables[alias], opened.target)
+    return make_plan(opened, mode, versions, span=window.begin(opened) if opened.spec.remembers else None)
 
 
 def _take_all_without_quarantine(opened: OpenJob) -> Plan:
@@ -233,72 +200,58 @@ def _take_all_without_quarantine(opened: OpenJob) -> Plan:
     try:
         return _take_all(opened)
     except HistoryError as refused:
-        name, alias = opened.job.job, opened.spec.driving
-        hint = f"run `{hints.repair(name)}`"
-        if opened.target.quarantine is None:
-            start = window.look_back(opened).start
-            hint += (
-                f"; of the versions that only the quarantine had, those that ended before version {start} of source"
-                f" {alias!r} are lost, and those that were open then begin with it"
-            )
+        name = opened.job.job
         raise HistoryError(
-            f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
+            f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}",
+            hint=f"run `{hints.repair(name)}`; what only the quarantine had begins with version"
+            f" {window.look_back(opened).start} of source {opened.spec.driving!r}, or is lost if it ended before",
         ) from refused
 
 
-def _take_changes(opened: OpenJob, contained: tuple[Cursor, Cursor], bounds: Bounds) -> Plan:
+def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -> Plan:
     """Put the window of each source together from what target and quarantine contain, and what the run was told."""
-    name, (cursor, beside) = opened.job.job, contained
-    if opened.spec.remembers:
-        since = window.find_since(opened, bounds.since)
+    name, options, remembers = opened.job.job, opened.options, opened.spec.remembers
+    if remembers:
+        since = window.find_since(opened)
     else:
-        since = window.find_versions(name, opened.tables, bounds.since)
+        since = window.find_versions(name, opened.tables, "--since", options.since)
     versions, again = {}, {}
     for alias, table in opened.tables.items():
-        mark, point = cursor.sources[alias], bounds.is_point(alias)
         asked, end = since.get(alias), opened.until.get(alias)
         if asked is not None and end is not None and asked > end:
             raise ConfigError(
                 f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two values"
             )
         start = None if asked is None else min(asked, table.version)
-        found = window.compute_reach(mark.to, table.version, start, end, point=point)
-        if found.gap is not None and not bounds.allow_gap:
+        point = options.is_point(alias)
+        found, more = window.compute_window(cursor.sources[alias].to, table.version, start, end, point=point)
+        if found.gap is not None and not options.allow_gap:
             raise ConfigError(
                 f"--since would leave out changes of source {alias!r} of {name!r}: versions {found.gap[0] + 1} to"
                 f" {found.gap[1]} are not in the target yet",
                 hint=f"run `{hints.run(name, replace(opened.asked, since=None))}` to take them, or accept the loss with"
                 f" --allow-gap: `{hints.run(name, replace(opened.asked, allow_gap=True))}`",
             )
-        versions[alias] = SourceWindow(found.start, found.to, gap=found.gap)
-        ranges = [*([found.again] if found.again else []), *continuity.list_ranges_between(cursor, beside, alias)]
+        versions[alias] = found
+        ranges = [each for each in (more, None if remembers else apart.get(alias)) if each is not None]
         if ranges:
             again[alias] = tuple(dict.fromkeys(ranges))
-    mode = REPLAY if bounds.replays else INCREMENTAL
-    apart = {alias: mark.to for alias, mark in beside.sources.items()} if beside is not cursor else {}
+    mode = REPLAY if options.since and options.until else INCREMENTAL
     span = None
-    if opened.spec.remembers and reaches_before_all(again):
-        span = _begin_history(opened)
-    elif opened.spec.remembers:
+    if remembers and reaches_before_all(again):
+        span = window.begin(opened)
+    elif remembers:
         alias = opened.spec.driving
-        span, versions[alias] = window.go_on(
-            opened, versions[alias], again.get(alias, ()), is_apart=bool(apart), allow_gap=bounds.allow_gap
-        )
-    return make_plan(opened, mode, versions, again=again, apart=apart, span=span)
+        span, versions[alias] = window.go_on(opened, versions[alias], again.get(alias, ()))
+    plan = make_plan(opened, mode, versions, again=again, span=span)
+    return replace(plan, anew=remembers and bool(apart))
 
 
-def _require_continuable(job: str, target: TargetState, place: TargetPlace) -> Cursor:
-    """Return what a target has consumed, if the job alone has written it."""
-    cursor = _require_cursor(job, target, place)
-    if target.others:
-        raise describe_drift(job, target.others)
-    return cursor
-
-
-def _require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor:
-    if target.cursor is None:
+def _require_cursor(opened: OpenJob) -> Cursor:
+    cursor = opened.target.cursor
+    if cursor is None:
         raise RefreshNeeded(
-            f"neither the log of {place.label} nor the runs table says what the target has consumed",
-            hint=f"run `{hints.refresh(job)}`",
+            f"neither the log of {opened.place.label} nor the runs table says what the target has consumed",
+            hint=f"run `{hints.refresh(opened.job.job)}`",
         )
-    return target.cursor
+    return cursor

@@ -7,10 +7,11 @@ import json
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from enrich.base import hints, suites
-from enrich.base.hints import NO_OPTIONS, RunOptions
+from enrich.base.hints import RunOptions
 from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import BEFORE_ALL, Finding, SourceWindow, State
 from enrich.base.spec import CompiledJob, JobSpec, quote
@@ -26,6 +27,65 @@ log = logging.getLogger("enrich")
 BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
 REPLAY, REPAIR = "replay", "repair"
 _BY_CHANGES = (INCREMENTAL, REPLAY)
+
+Moment = int | datetime
+"""A version, ``BEFORE_ALL`` for the beginning, or an instant in UTC."""
+Asked = Mapping[str, Moment]
+"""What one option says: alias -> moment; under ``""`` what it says of all sources that it does not name."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run is asked for.
+
+    Attributes:
+        since: Widens the windows backwards; where it says nothing they start at the cursor.
+        until: Ends the windows; where it says nothing they end at the latest version.
+        allow_gap: ``since`` may lie beyond the cursor, and histories may leave out what no feed tells any more.
+        full_refresh: Compute all keys anew.
+        dry_run: Compute and count, write nothing.
+        retry_quarantined: Compute the rows that a quarantine holds again.
+        accepted: Names of rules that shall not block.
+    """
+
+    since: Asked = field(default_factory=dict)
+    until: Asked = field(default_factory=dict)
+    allow_gap: bool = False
+    full_refresh: bool = False
+    dry_run: bool = False
+    retry_quarantined: bool = False
+    accepted: frozenset[str] = frozenset()
+
+    def is_point(self, alias: str) -> bool:
+        """Return whether both ends of a source's window are one moment.
+
+        Airflow's data interval is such a point for cron schedules: it says how far to go, not what to leave out.
+        """
+        start = find_moment(self.since, alias)
+        return start is not None and start == find_moment(self.until, alias)
+
+    def spell_for(self, job: Job) -> RunOptions:
+        """Return what another command for one of the jobs asks for again; what says nothing of this job is left out."""
+        accept = sorted(self.accepted & {rule.rule for rule in job.rules if rule.blocks})
+        since, until = (
+            ",".join(spell(alias, each) for alias, each in asked.items() if alias in {"", *job.sources}) or None
+            for asked in (self.since, self.until)
+        )
+        allow_gap = self.allow_gap and (since is not None or job.remembers)
+        return RunOptions(self.full_refresh, since, until, allow_gap, self.retry_quarantined, tuple(accept))
+
+
+def find_moment(asked: Asked, alias: str) -> Moment | None:
+    """Return what an option says of a source; None for nothing."""
+    return asked.get(alias, asked.get(""))
+
+
+def spell(alias: str, moment: Moment) -> str:
+    """Return a moment of a source, or under ``""`` of all, as on the command line."""
+    text = "beginning" if moment == BEFORE_ALL else f"v{moment}"
+    if isinstance(moment, datetime):
+        text = moment.isoformat().replace("+00:00", "Z")
+    return f"{alias}={text}" if alias else text
 
 
 @dataclass(frozen=True)
@@ -89,10 +149,8 @@ class OpenJob:
         tables: Alias -> the pinned state of its table.
         target: What is at the target now.
         until: Alias -> where ``--until`` ends its window, which may be before the cursor.
-        accepted: Names of the job's rules that shall not block this run.
         retry: True when the rows that the quarantine holds shall be computed again.
         optimize: When the run puts the target's files in shape after its commit; None: never.
-        asked: What the run was asked for, for the commands that it proposes.
     """
 
     job: Job
@@ -102,17 +160,20 @@ class OpenJob:
     place: TargetPlace
     target: TargetState
     run_id: str
-    dry_run: bool = False
+    options: Options = field(default_factory=Options)
     until: Mapping[str, int] = field(default_factory=dict)
-    accepted: frozenset[str] = frozenset()
     retry: bool = False
     optimize: Optimize | None = None
-    asked: RunOptions = NO_OPTIONS
 
     @property
     def spec(self) -> JobSpec:
         """The compiled job."""
         return self.compiled.spec
+
+    @property
+    def asked(self) -> RunOptions:
+        """What the run was asked for, for the commands that it proposes."""
+        return self.options.spell_for(self.job)
 
     @property
     def definition(self) -> str:
@@ -124,16 +185,9 @@ class OpenJob:
 
     @property
     def unsearched(self) -> frozenset[str]:
-        """Aliases that the job does not trust, but did until now, or may have: two rows may share a key there."""
-        checked = {alias for alias, source in self.spec.sources.items() if not source.trusted}
-        return frozenset(
-            alias for alias in checked & self.target.marks.keys() if self.target.marks[alias].trusted is not False
-        )
-
-    @property
-    def ends_trust(self) -> bool:
-        """True when a source is known to have been trusted so far, and is not any more."""
-        return any(self.target.marks[alias].trusted for alias in self.unsearched)
+        """Aliases that the job does not trust any more: two rows may share a key there, for nobody looked."""
+        trusted = {alias for alias, mark in self.target.marks.items() if mark.trusted}
+        return frozenset(alias for alias in trusted & self.spec.sources.keys() if not self.spec.sources[alias].trusted)
 
     @property
     def may_quarantine(self) -> bool:
@@ -148,12 +202,6 @@ class OpenJob:
             return None
         return cursor.state.under(list_uncounted(self.suite))
 
-    def list_recorded(self, names: Iterable[str]) -> list[str]:
-        """Return those of some columns that the job has written, not another writer; all of its own without record."""
-        cursor = self.target.cursor
-        known = {name.lower() for name in (self.spec.columns if cursor is None else cursor.columns)}
-        return [name for name in names if name.lower() in known]
-
     @property
     def lacks_state(self) -> bool:
         """True when the target has no recorded state, or none for a rule that its suite has gained."""
@@ -163,11 +211,18 @@ class OpenJob:
         known = {each.rule for each in cursor.state.rules} if cursor.state is not None else set()
         return cursor.state is None or any(each.rule not in known for each in list_uncounted(self.suite))
 
+    def list_recorded(self, names: Iterable[str]) -> list[str]:
+        """Return those of some columns that the job has written, not another writer; all of its own without record."""
+        cursor = self.target.cursor
+        known = {name.lower() for name in (self.spec.columns if cursor is None else cursor.columns)}
+        return [name for name in names if name.lower() in known]
+
     @property
     def unjudged(self) -> tuple[Finding, ...]:
         """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
         rules = self.suite.rules if self.suite is not None else ()
-        return (*[rule.unjudged for rule in rules], *suites.list_unjudged(self.job.rules, self.accepted))
+        accepted = self.options.accepted
+        return (*[rule.unjudged for rule in rules], *suites.list_unjudged(self.job.rules, accepted))
 
     @property
     def needs_feed(self) -> bool:
@@ -184,19 +239,17 @@ class Plan(OpenJob):
         window: Alias -> the versions to consume.
         again: Alias -> ranges before or around the cursor whose changed keys are computed anew as well. Each is read by
             itself: between its two ends only its own feed, or its own two snapshots, tell what changed.
-        apart: Alias -> the version that the quarantine contains; empty while it contains what the target does.
         span: What a history is computed from; None for other jobs.
         rewrites: True when the target's rows have other columns or types than this job's, or are somebody else's doing:
             then all are written, in place of the table.
         outgrown: True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
-        anew: True when rows of a history that nothing has changed may have to be written anew: all that is recorded is
-            compared.
+        anew: True when rows of a history that nothing has changed may have to be written anew, or moved between target
+            and quarantine: all that is recorded is compared.
     """
 
     mode: str
     window: Mapping[str, SourceWindow]
     again: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    apart: Mapping[str, int] = field(default_factory=dict)
     span: Span | None = None
     rewrites: bool = False
     outgrown: bool = False
@@ -215,8 +268,8 @@ class Plan(OpenJob):
     @property
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
-        busy = self.everything or self.moved or self.again or self.needs_feed or self.retry or self.ends_trust
-        return not (busy or self.lacks_state)
+        computes = self.everything or self.moved or self.again or self.retry or self.unsearched
+        return not (computes or self.needs_feed or self.lacks_state)
 
     @property
     def judging_suite(self) -> Suite | None:
@@ -229,7 +282,7 @@ class Plan(OpenJob):
     def advances(self) -> bool:
         """True when the run has something to record even if no row differs."""
         closes = self.everything and any(mark.gaps for mark in self.target.marks.values())
-        records = bool(self.moved) or bool(self.apart) or self.lacks_state or self.ends_trust
+        records = bool(self.moved or self.unsearched) or self.target.is_apart or self.lacks_state
         return self.mode not in _BY_CHANGES or records or closes
 
     def cursor(self, number: int, quarantine: tuple[int, str | None], state: State) -> Cursor:
@@ -241,60 +294,58 @@ class Plan(OpenJob):
                 None without a quarantine.
             state: What the target holds after it.
         """
-        marks, target, beside = {}, self.target.table, self.target.quarantine
-        for alias, each in self.window.items():
-            source, table = self.spec.sources[alias], self.tables[alias]
-            columns, is_latest = dict(source.columns), each.to == table.version
-            marks[alias] = Mark(
-                table.table_id,
-                each.start,
-                each.to,
-                columns,
-                self._list_open_gaps(alias),
-                table.commit if is_latest else None,
-                {name: table.layout[name] for name in columns},
-                None if self.span is None else self.span.first,
-                {name: table.chars[name] for name in columns if name in table.chars},
-                source.trusted,
-                table.partitions if is_latest else None,
-            )
+        target, beside = self.target.table, self.target.quarantine
         return Cursor(
-            self.run_id,
-            self.job.job,
-            number,
-            self.definition,
-            marks,
-            self.spec.columns,
-            None if target is None else target.version,
-            quarantine[0],
-            None if beside is None else beside.table.version,
-            state,
-            quarantine[1],
-            None if target is None else target.table_id,
+            *(self.run_id, self.job.job, number, self.definition),
+            sources={alias: self._mark(alias) for alias in self.window},
+            columns=self.spec.columns,
+            base=None if target is None else target.version,
+            quarantine_number=quarantine[0],
+            quarantine_base=None if beside is None else beside.table.version,
+            state=state,
+            quarantine_run=quarantine[1],
+            table_id=None if target is None else target.table_id,
+        )
+
+    def _mark(self, alias: str) -> Mark:
+        source, table, at = self.spec.sources[alias], self.tables[alias], self.window[alias]
+        columns, is_latest = dict(source.columns), at.to == table.version
+        return Mark(
+            *(table.table_id, at.start, at.to, columns),
+            gaps=self._list_open_gaps(alias),
+            commit=table.commit if is_latest else None,
+            layout={name: table.layout[name] for name in columns},
+            first=None if self.span is None else self.span.first,
+            chars={name: table.chars[name] for name in columns if name in table.chars},
+            trusted=source.trusted,
+            partitions=table.partitions if is_latest else None,
         )
 
     def _list_open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
         mark, gap = self.target.marks.get(alias), self.window[alias].gap
-        if self.everything:
-            if mark is None or self.span is None or self.span.whole:
-                return ()
-            # Over what ends before the feed that is read, nothing can be computed again.
-            return tuple(each for each in mark.gaps if each[1] <= self.span.start)
-        return (*(mark.gaps if mark is not None else ()), *([gap] if gap is not None else ()))
+        before = () if mark is None else mark.gaps
+        if not self.everything:
+            return before if gap is None else (*before, gap)
+        if self.span is None or self.span.whole:
+            return ()
+        # Over what ends before the feed that is read, nothing can be computed again.
+        return tuple(each for each in before if each[1] <= self.span.start)
 
     def announce(self) -> None:
         """Say what the job is about to do, and loudly what it leaves out."""
-        windows = [f"{alias} {each.start}->{each.to}" for alias, each in self.window.items() if each.start != each.to]
-        for alias, ranges in self.again.items():
-            windows += [f"{alias} {start}->{end} once more" for start, end in ranges]
-        log.info("%s: %s", self.job.job, self.mode if self.everything else f"{self.mode} of {', '.join(windows)}")
+        job, windows = (
+            self.job.job,
+            [f"{each} {self.window[each].start}->{self.window[each].to}" for each in self.moved],
+        )
+        windows += [f"{alias} {start}->{to} once more" for alias, each in self.again.items() for start, to in each]
+        log.info("%s: %s", job, self.mode if self.everything else f"{self.mode} of {', '.join(windows)}")
         for alias, each in self.window.items():
             if each.gap is not None:
                 log.warning(
                     "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until `%s` or a"
                     " full refresh",
-                    *(self.job.job, each.gap[0] + 1, each.gap[1], alias, hints.repair(self.job.job)),
+                    *(job, each.gap[0] + 1, each.gap[1], alias, hints.repair(job)),
                 )
 
 

@@ -1,4 +1,4 @@
-"""What ``--since`` and ``--until`` say: a version, an instant or the beginning. Text alone; no table is looked at.
+"""Read what ``--since`` and ``--until`` say, and the other options of a run: text alone, no table is looked at.
 
 ====================================  =============================================================
 ``2026-11-01T00:00Z``                 the last version committed at or before that instant
@@ -16,236 +16,120 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from enrich.base.errors import ConfigError, suggest
+from enrich.base.errors import ConfigError, parse_duration, suggest
+from enrich.base.result import BEFORE_ALL
+from enrich.progress.plan import Asked, Moment, Options, find_moment, spell
 
 log = logging.getLogger("enrich")
 
 FORMS = "2026-11-01T00:00Z, 2026-11-01, 2026-11-01T00:00+02:00, 3d, 12h, 30m, 2w, v42, alias=v42, beginning"
 
 _VERSION = re.compile(r"v([0-9]{1,18})")
-_DURATION = re.compile(r"([0-9]{1,9})([mhdw])")
 _TIME = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?(Z|[+-][0-9]{2}:?[0-9]{2})?)?"
 )
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-
-@dataclass(frozen=True)
-class Version:
-    """A version of one source."""
-
-    number: int
-
-    def __str__(self) -> str:
-        return f"v{self.number}"
-
-
-@dataclass(frozen=True)
-class Instant:
-    """A point in time, in UTC."""
-
-    at: datetime
-
-    def __str__(self) -> str:
-        return self.at.isoformat(timespec="auto").replace("+00:00", "Z")
-
-
-@dataclass(frozen=True)
-class Beginning:
-    """Before the first version."""
-
-    def __str__(self) -> str:
-        return "beginning"
-
-
-Moment = Version | Instant | Beginning
 Said = str | Iterable[str] | None
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One option, read.
+def read_options(
+    jobs: Mapping[str, Collection[str]], since: Said, until: Said, *, histories: bool = False, **how: Any
+) -> Options:
+    """Read what a run that begins now is asked for, hold it against its jobs, and log which instants it means.
 
-    Attributes:
-        option: Its name, for messages.
-        every: What it says of all sources that it does not name.
-        named: Alias -> what it says of that source.
-    """
-
-    option: str
-    every: Moment | None = None
-    named: Mapping[str, Moment] = field(default_factory=dict)
-
-    def of(self, alias: str) -> Moment | None:
-        """Return what the option says of a source; None for nothing."""
-        return self.named.get(alias, self.every)
-
-    def spell(self, aliases: Collection[str]) -> str | None:
-        """Return the option's value for a job with these sources, as on a command line; None where it says nothing."""
-        named = [f"{alias}={each}" for alias, each in self.named.items() if alias in aliases]
-        return ",".join([*([str(self.every)] if self.every is not None else []), *named]) or None
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What a run was told about its window.
-
-    Attributes:
-        since: Widens the window backwards; None: it starts at the cursor.
-        until: Ends the window; None: it ends at the latest version.
-        allow_gap: ``since`` may lie beyond the cursor, and histories may leave out what no feed tells any more.
-    """
-
-    since: Asked | None = None
-    until: Asked | None = None
-    allow_gap: bool = False
-
-    @property
-    def replays(self) -> bool:
-        """True when the run is told both ends."""
-        return self.since is not None and self.until is not None
-
-    def spell(self, option: str, aliases: Collection[str]) -> str | None:
-        """Return the value of ``since`` or ``until`` for a job with these sources, as on a command line."""
-        asked: Asked | None = getattr(self, option)
-        return None if asked is None else asked.spell(aliases)
-
-    def is_point(self, alias: str) -> bool:
-        """Return whether both ends of a source's window are one moment.
-
-        Airflow's data interval is such a point for cron schedules: it says how far to go, not what to leave out.
-        """
-        if self.since is None or self.until is None:
-            return False
-        return self.since.of(alias) is not None and self.since.of(alias) == self.until.of(alias)
-
-
-def read_asked(
-    jobs: Mapping[str, Collection[str]],
-    ends: tuple[Said, Said],
-    *,
-    allow_gap: bool = False,
-    full_refresh: bool = False,
-    histories: bool = False,
-) -> Bounds:
-    """Read both ends of a run that begins now, hold them against its jobs, and log which instants they mean.
-
-    ``histories`` says whether some of these are; their feeds may be lost, so ``allow_gap`` may stand by itself.
+    Args:
+        jobs: Job -> its aliases.
+        since: As on the command line; several moments are comma-separated, or a sequence.
+        until: The same.
+        histories: Whether some jobs are histories: their feeds may be lost, so ``allow_gap`` may stand by itself.
+        how: The other fields of ``Options``.
 
     Raises:
-        ConfigError: As ``read_bounds`` and ``check``, or ``since`` beside ``full_refresh``.
+        ConfigError: As ``read_ends``; a source that no job has; options that exclude each other.
     """
-    found = read_bounds(*ends, allow_gap=allow_gap, now=datetime.now(UTC), alone=histories and not full_refresh)
-    if full_refresh and found.since is not None:
-        raise ConfigError("--full-refresh computes every row, so --since has no effect", hint="leave one of them out")
-    check(found, jobs)
-    for asked in filter(None, (found.since, found.until)):
-        told = [str(asked.every)] if isinstance(asked.every, Instant) else []
-        told += [f"{alias}={each}" for alias, each in asked.named.items() if isinstance(each, Instant)]
-        if told:
-            log.info("%s is %s", asked.option, ", ".join(told))
-    return found
-
-
-def read_bounds(since: Said, until: Said, *, allow_gap: bool, now: datetime, alone: bool = False) -> Bounds:
-    """Read the three options as on the command line; several moments are comma-separated, or a sequence.
-
-    Durations count from ``now``, when the run began, in UTC. ``alone`` says that ``allow_gap`` may stand by itself.
-
-    Raises:
-        ConfigError: A form that is none of ``FORMS``, ends that are the wrong way round, ``allow_gap`` by itself.
-    """
-    found = Bounds(_read_end("--since", since, now), _read_end("--until", until, now), allow_gap)
-    if allow_gap and found.since is None and not alone:
+    found = Options(*read_ends(since, until, datetime.now(UTC)), **how)
+    if found.allow_gap and not found.since and (found.full_refresh or not histories):
         raise ConfigError("--allow-gap goes with --since", hint="leave it out, or give --since as well")
-    if found.since is not None and found.until is not None:
-        for alias in {*found.since.named, *found.until.named, ""}:
-            start, end = found.since.of(alias), found.until.of(alias)
-            is_later = isinstance(start, Instant) and isinstance(end, Instant) and start.at > end.at
-            if is_later or (isinstance(start, Version) and isinstance(end, Version) and start.number > end.number):
-                raise ConfigError("--since is later than --until", hint="exchange the two values")
+    if found.full_refresh and found.since:
+        raise ConfigError("--full-refresh computes every row, so --since has no effect", hint="leave one of them out")
+    for option, asked in (("--since", found.since), ("--until", found.until)):
+        _check(option, asked, jobs)
+        told = [spell(alias, each) for alias, each in asked.items() if isinstance(each, datetime)]
+        if told:
+            log.info("%s is %s", option, ", ".join(told))
     return found
 
 
-def _read_end(option: str, given: Said, now: datetime) -> Asked | None:
-    if given is None:
-        return None
-    parts = [part.strip() for text in ([given] if isinstance(given, str) else given) for part in text.split(",")]
+def read_ends(since: Said, until: Said, now: datetime) -> tuple[Asked, Asked]:
+    """Read both options; durations count from ``now``, when the run began, in UTC.
+
+    Raises:
+        ConfigError: A form that is none of ``FORMS``, two for one source, or ends that are the wrong way round.
+    """
+    starts, ends = _read_end("--since", since, now), _read_end("--until", until, now)
+    for alias in {*starts, *ends, ""}:
+        match find_moment(starts, alias), find_moment(ends, alias):
+            case (datetime() as start, datetime() as end) if start > end:
+                raise ConfigError("--since is later than --until", hint="exchange the two values")
+            case (int() as start, int() as end) if start > end != BEFORE_ALL:
+                raise ConfigError("--since is later than --until", hint="exchange the two values")
+    return starts, ends
+
+
+def _read_end(option: str, given: Said, now: datetime) -> Asked:
+    texts = [given] if isinstance(given, str) else given or ()
     found: dict[str, Moment] = {}
-    for part in parts:
+    for part in [part.strip() for text in texts for part in text.split(",")]:
         before, equals, form = part.rpartition("=")
-        moment, alias = read_moment(option, form.strip(), now, whole=part), before.strip()
-        if equals and not alias:
-            raise _refuse_unknown(option, part)
+        alias = before.strip()
+        moment = None if equals and not alias else read_moment(option, form.strip(), now, part)
+        if moment is None:
+            raise ConfigError(f"{option} {part!r} is not a version, time or duration", hint=f"valid forms are {FORMS}")
         if alias in found:
             raise ConfigError(f"{option} is given twice for {repr(alias) if alias else 'every source'}")
         found[alias] = moment
-    return Asked(option, found.pop("", None), found) if parts else None
+    return dict(sorted(found.items(), key=lambda each: each[0] != ""))  # what is said of all stands first
 
 
-def read_moment(option: str, text: str, now: datetime, whole: str | None = None) -> Moment:
-    """Read one form.
+def read_moment(option: str, text: str, now: datetime, whole: str) -> Moment | None:
+    """Read one form, which messages show as ``whole``; None when it is none.
 
     Raises:
-        ConfigError: It is none of ``FORMS``, or a time that no calendar has.
+        ConfigError: A time that no calendar has.
     """
     if text == "beginning":
-        return Beginning()
+        return BEFORE_ALL
     if found := _VERSION.fullmatch(text):
-        return Version(int(found[1]))
+        return int(found[1])
     try:
-        if found := _DURATION.fullmatch(text):
-            return Instant(now - timedelta(**{_UNITS[found[2]]: int(found[1])}))
+        seconds = parse_duration(text)
+        if seconds is not None:
+            return now - timedelta(seconds=seconds)
         if _TIME.fullmatch(text):
             at = datetime.fromisoformat(text)
-            return Instant(at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC))
+            return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise ConfigError(
-            f"{option} {whole or text!r}: there is no such time", hint=f"valid forms are {FORMS}"
-        ) from None
-    raise _refuse_unknown(option, whole if whole is not None else text)
+        raise ConfigError(f"{option} {whole!r}: there is no such time", hint=f"valid forms are {FORMS}") from None
+    return None
 
 
-def read_duration(option: str, text: str) -> timedelta:
-    """Read a duration: ``30m``, ``12h``, ``3d``, ``2w``.
-
-    Raises:
-        ConfigError: It is none, or longer than any calendar.
-    """
-    found = _DURATION.fullmatch(text.strip())
-    try:
-        if found:
-            return timedelta(**{_UNITS[found[2]]: int(found[1])})
-    except OverflowError:
-        pass
-    raise ConfigError(f"{option} {text!r} is not a duration", hint="valid forms are 30m, 12h, 3d, 2w")
-
-
-def _refuse_unknown(option: str, text: str) -> ConfigError:
-    return ConfigError(f"{option} {text!r} is not a version, time or duration", hint=f"valid forms are {FORMS}")
-
-
-def check(found: Bounds, jobs: Mapping[str, Collection[str]]) -> None:
-    """Hold the options against the jobs to run: job -> its aliases.
-
-    Raises:
-        ConfigError: A source that no job has, or a bare version for a job with several sources.
-    """
+def _check(option: str, asked: Asked, jobs: Mapping[str, Collection[str]]) -> None:
+    """Refuse a source that no job has, and a bare version for a job with several sources."""
     known = {alias for aliases in jobs.values() for alias in aliases}
-    for asked in filter(None, (found.since, found.until)):
-        for alias in asked.named:
-            if alias not in known:
-                hint = suggest(alias, known, f"the sources are {', '.join(sorted(known))}")
-                raise ConfigError(f"{asked.option}: no job to run has a source {alias!r}", hint=hint)
-        if isinstance(asked.every, Version):
-            for job, aliases in jobs.items():
-                open_to_doubt = [alias for alias in aliases if alias not in asked.named]
-                if len(aliases) > 1 and open_to_doubt:
-                    meant = ",".join(f"{alias}={asked.every}" for alias in open_to_doubt)
-                    raise ConfigError(
-                        f"{asked.option} {asked.every}: job {job!r} has several sources, each with versions of its own",
-                        hint=f"name the source: {asked.option} {meant}",
-                    )
+    for alias in asked:
+        if alias and alias not in known:
+            hint = suggest(alias, known, f"the sources are {', '.join(sorted(known))}")
+            raise ConfigError(f"{option}: no job to run has a source {alias!r}", hint=hint)
+    every = asked.get("", BEFORE_ALL)
+    if isinstance(every, datetime) or every == BEFORE_ALL:
+        return
+    for job, aliases in jobs.items():
+        open_to_doubt = [alias for alias in aliases if alias not in asked]
+        if len(aliases) > 1 and open_to_doubt:
+            raise ConfigError(
+                f"{option} v{every}: job {job!r} has several sources, each with versions of its own",
+                hint=f"name the source: {option} {','.join(f'{alias}=v{every}' for alias in open_to_doubt)}",
+            )

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from enrich.base import hints
@@ -30,92 +30,66 @@ from enrich.base.result import BEFORE_ALL, SourceWindow
 from enrich.delta import tables
 from enrich.delta.feeds import find_feed_start
 from enrich.delta.tables import TableState
-from enrich.progress.cursor import TargetState
-from enrich.progress.plan import OpenJob, Span
-from enrich.progress.since import Asked, Beginning, Instant, Moment, Version
+from enrich.progress.cursor import Mark
+from enrich.progress.plan import Asked, Moment, OpenJob, Span, find_moment, spell
 
 log = logging.getLogger("enrich")
+
+Range = tuple[int, int]
+"""Versions of a source, from the one after the first to the second."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Reach:
-    """What a run takes from one source.
-
-    Attributes:
-        start: The version before the window; changes up to it are in the target, or in ``gap``.
-        to: The pinned version.
-        again: A range before the cursor whose changed keys are computed anew, ends like ``start`` and ``to``.
-        gap: A range that is skipped.
-    """
-
-    start: int
-    to: int
-    again: tuple[int, int] | None = None
-    gap: tuple[int, int] | None = None
-
-
-def compute_reach(
+def compute_window(
     cursor: int, latest: int, since: int | None = None, until: int | None = None, *, point: bool = False
-) -> Reach:
-    """Put the four versions together.
+) -> tuple[SourceWindow, Range | None]:
+    """Return the window of the table above, and what is taken again.
 
-    Args:
-        cursor: The last version that the target contains.
-        latest: The version that the source is pinned at, or its latest.
-        since: Changes after it are in the window; None: after the cursor.
-        until: Changes after it are not; None: all are.
-        point: ``since`` and ``until`` are one moment.
+    ``cursor`` is the last version that the target contains, ``latest`` the one that the source is pinned at; ``point``
+    says that ``since`` and ``until`` are one moment.
     """
     end = latest if until is None else min(latest, until)
     to = max(cursor, end)
-    if since is None or since == cursor:
-        return Reach(cursor, to)
-    if since > cursor:
-        return Reach(cursor, to) if point else Reach(since, max(since, to), gap=(cursor, since))
-    until_again = min(cursor, end)
-    return Reach(cursor, to, again=(since, until_again) if since < until_again else None)
+    if since is not None and since > cursor and not point:
+        return SourceWindow(since, max(since, to), gap=(cursor, since)), None
+    again = None if since is None or since >= min(cursor, end) else (since, min(cursor, end))
+    return SourceWindow(cursor, to), again
 
 
 def find_version(moment: Moment, option: str, job: str, alias: str, commits: Mapping[int, int]) -> int:
     """Return the last version of a source that a moment contains; ``BEFORE_ALL`` when it is before the first.
 
-    Args:
-        moment: What was asked for.
-        option: ``--since`` or ``--until``.
-        job: Whose source it is, for messages, as is ``alias``.
-        alias: The source.
-        commits: Version -> milliseconds since 1970, of the commits that its log still holds.
+    ``commits``: version -> milliseconds since 1970, of the commits that its log still holds.
 
     Raises:
         ConfigError: There is no such version.
         RefreshNeeded: The log does not reach back so far.
     """
-    if isinstance(moment, Beginning):
+    if moment == BEFORE_ALL:
         return BEFORE_ALL if option == "--since" else 0
     first, last = min(commits, default=0), max(commits, default=0)
-    if isinstance(moment, Version):
-        if moment.number > last:
-            raise ConfigError(
-                f"{option} {moment}: source {alias!r} of {job!r} has no such version", hint=f"its latest is {last}"
-            )
-        found = moment.number
-        is_forgotten = option == "--since" and found + 1 < first
-    else:
-        asked = (moment.at - _EPOCH) // timedelta(milliseconds=1)
+    if isinstance(moment, datetime):
+        asked = (moment - _EPOCH) // timedelta(milliseconds=1)
         found = max((version for version, at in commits.items() if at <= asked), default=BEFORE_ALL)
         is_forgotten = found == BEFORE_ALL and first > 0
+    else:
+        if moment > last:
+            raise ConfigError(
+                f"{option} v{moment}: source {alias!r} of {job!r} has no such version", hint=f"its latest is {last}"
+            )
+        found = moment
+        is_forgotten = option == "--since" and found + 1 < first
     if is_forgotten:
         raise RefreshNeeded(
-            f"{option} {moment}: the log of source {alias!r} begins only with version {first}",
+            f"{option} {spell('', moment)}: the log of source {alias!r} begins only with version {first}",
             hint=f"run `{hints.refresh(job)}`",
             instead=f"name a later version in {option}, or leave it out",
         )
     return found
 
 
-def find_versions(job: str, sources: Mapping[str, TableState], asked: Asked | None) -> dict[str, int]:
+def find_versions(job: str, sources: Mapping[str, TableState], option: str, asked: Asked) -> dict[str, int]:
     """Return alias -> the version that an option means there; aliases of which it says nothing are left out.
 
     Raises:
@@ -123,26 +97,18 @@ def find_versions(job: str, sources: Mapping[str, TableState], asked: Asked | No
     """
     found = {}
     for alias, table in sources.items():
-        moment = asked.of(alias) if asked is not None else None
-        if asked is not None and moment is not None:
-            commits = tables.read_commits(tables.open_log(table.uri))
-            found[alias] = find_version(moment, asked.option, job, alias, commits)
+        moment = find_moment(asked, alias)
+        if moment is not None:
+            found[alias] = find_version(moment, option, job, alias, tables.read_commits(tables.open_log(table.uri)))
     return found
 
 
 def pin_sources(
-    job: str, sources: Mapping[str, TableState], until: Mapping[str, int], consumed: Mapping[str, tuple[str, int]]
+    job: str, sources: Mapping[str, TableState], until: Mapping[str, int], marks: Mapping[str, Mark]
 ) -> dict[str, TableState]:
     """Take every source back to its ``--until``, but never below what the target contains.
 
-    Args:
-        job: The job's name.
-        sources: Alias -> the latest state of its table.
-        until: Alias -> the version that ends the window, where one does.
-        consumed: Alias -> identity of its table and the last version that the target contains.
-
-    Returns:
-        Alias -> the state to read; one version for all aliases of a table.
+    All aliases of a table are read at one version. ``until``: alias -> the version that ends the window, if one does.
 
     Raises:
         ConfigError: The source has no version so early, or two aliases of one table were given different ones.
@@ -157,8 +123,8 @@ def pin_sources(
                 f"--until gives {' and '.join(map(repr, same))} of job {job!r} different versions of one table",
                 hint="give one version: all aliases of a table are read at the same version",
             )
-        past = [consumed[other][1] for other in same if other in consumed and consumed[other][0] == table.table_id]
-        to = max([end, *past])
+        consumed = [marks[other].to for other in same if other in marks and marks[other].table_id == table.table_id]
+        to = max([end, *consumed])
         if to < 0:
             raise ConfigError(
                 f"--until is before the first version of source {alias!r} of job {job!r}", hint="choose a later one"
@@ -187,48 +153,38 @@ def pin_sources(
 # =======================  ===================  ===================  ======================================
 
 
-def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
+def begin(opened: OpenJob) -> Span:
     """Return the span of a first run or a full refresh.
 
     Raises:
         HistoryError: It would forget versions that the target has.
     """
-    mark = target.marks.get(alias)
-    if not _has_history(target):  # nothing is forgotten
+    alias, target, marks = opened.spec.driving, opened.target, opened.target.marks
+    table, mark = opened.tables[alias], marks.get(alias)
+    is_other = target.cursor is not None and all(each.first is None for each in marks.values())
+    if target.table is None or is_other:  # there is no target, or one of another kind: nothing is forgotten
         first = find_feed_start(table)
         return Span(first, first, whole=True)
     # Without a record, only the very first version forgets nothing for sure.
     wanted = 0 if mark is None or mark.first is None else mark.first
     found = find_feed_start(table, wanted, used=None if mark is None else mark.columns)
+    why = ""
     if mark is not None and mark.table_id != table.table_id:
-        raise _describe_replaced(job, alias)
-    if found > wanted:
-        raise _refuse_to_forget(
-            job,
+        why = f"source {alias!r} is another table now than the one that the history was read from"
+    elif found > wanted:
+        why = (
             f"the history begins with version {wanted} of source {alias!r}, and the change feed of this source is whole"
-            f" only from version {found} on",
+            f" only from version {found} on"
+        )
+    if why:
+        raise HistoryError(
+            f"a full refresh of {opened.job.job!r} would forget what its target knows: {why}",
+            hint=f"run without it, or {ANOTHER_TARGET}",
         )
     return Span(wanted, wanted, whole=True)
 
 
-def check_unmade(job: str, alias: str, target: TargetState) -> None:
-    """Refuse, as ``begin`` does afterwards, a full refresh over a source that a run is about to make.
-
-    Raises:
-        HistoryError: The target has versions that were read from another table.
-    """
-    if alias in target.marks and _has_history(target):
-        raise _describe_replaced(job, alias)
-
-
-def _has_history(target: TargetState) -> bool:
-    """Return whether a full refresh could forget versions: not without a target, nor with that of another kind."""
-    cursor = target.cursor
-    is_other = cursor is not None and all(each.first is None for each in cursor.sources.values())
-    return target.table is not None and not is_other
-
-
-def find_since(opened: OpenJob, asked: Asked | None) -> dict[str, int]:
+def find_since(opened: OpenJob) -> dict[str, int]:
     """Return the version that ``--since`` means for the source of a history; empty when it says nothing of it.
 
     A time says how much to take once more, as in a crontab. Where the history or the feed begins later, it means the
@@ -237,41 +193,36 @@ def find_since(opened: OpenJob, asked: Asked | None) -> dict[str, int]:
     Raises:
         EnrichError: As ``find_version``; of a time only when it cannot be read.
     """
-    name, alias = opened.job.job, opened.spec.driving
-    if asked is None or not isinstance(asked.of(alias), Instant):
-        return find_versions(name, opened.tables, asked)
+    name, alias, since = opened.job.job, opened.spec.driving, opened.options.since
+    is_time = isinstance(find_moment(since, alias), datetime)
     try:
-        found = find_versions(name, opened.tables, asked)[alias]
-    except HistoryError:  # the log begins later
-        found = BEFORE_ALL
+        versions = find_versions(name, opened.tables, "--since", since)
+    except HistoryError:
+        if not is_time:
+            raise
+        versions = {alias: BEFORE_ALL}  # the log begins later
     mark = opened.target.marks[alias]
-    if found >= mark.to:
-        return {alias: found}
+    if not is_time or versions[alias] >= mark.to:
+        return versions
+    found = versions[alias]
     wanted = max(found, mark.to if mark.first is None else mark.first)
-    begin = min(mark.to, find_feed_start(opened.tables[alias], wanted, readable=False, used=mark.columns))
+    start = min(mark.to, find_feed_start(opened.tables[alias], wanted, readable=False, used=mark.columns))
     # A replay may end before that: then there is nothing to take again.
-    begin = min(begin, max(found, opened.until.get(alias, begin)))
-    if begin > found:
-        log.info("%s: --since is earlier than what can be taken again of %s: from version %d on", name, alias, begin)
-    return {alias: begin}
+    start = min(start, max(found, opened.until.get(alias, start)))
+    if start > found:
+        log.info("%s: --since is earlier than what can be taken again of %s: from version %d on", name, alias, start)
+    return {alias: start}
 
 
-def go_on(
-    opened: OpenJob, at: SourceWindow, again: Sequence[tuple[int, int]], *, is_apart: bool, allow_gap: bool
-) -> tuple[Span, SourceWindow]:
+def go_on(opened: OpenJob, at: SourceWindow, again: Sequence[Range]) -> tuple[Span, SourceWindow]:
     """Return the span and the window of an incremental run; they start later than they should where the feed is lost.
 
-    Args:
-        opened: The job.
-        at: The window as cursor and options say it.
-        again: What is taken once more.
-        is_apart: Whether the quarantine contains other versions than the target.
-        allow_gap: Whether what no feed tells any more may be left out.
+    ``at`` is the window as cursor and options say it, ``again`` what is taken once more.
 
     Raises:
         HistoryError: The feed is lost, and that is not allowed; or of what shall be taken again.
     """
-    job, alias = opened.job.job, opened.spec.driving
+    job, alias, asked = opened.job.job, opened.spec.driving, opened.asked
     table, mark = opened.tables[alias], opened.target.marks[alias]
     first = mark.to if mark.first is None else mark.first
     start = mark.to if at.start is None else at.start
@@ -279,26 +230,25 @@ def go_on(
     if wanted < first:
         raise HistoryError(
             f"--since is before version {first} of source {alias!r}, with which the history of {job!r} begins",
-            hint=f"run `{hints.run(job, replace(opened.asked, since=f'{alias}=v{first}'))}`, or name a later version",
+            hint=f"run `{hints.run(job, replace(asked, since=f'{alias}=v{first}'))}`, or name a later version",
         )
     skips = start > mark.to  # as --since asked for it
     found = find_feed_start(table, wanted, readable=skips, used=mark.columns)
-    if found > wanted and again and not is_apart:
+    if found > wanted and again:
         raise HistoryError(
             f"the change feed of source {alias!r} of {job!r} is whole only after version {found}",
-            hint=f"run `{hints.run(job, replace(opened.asked, since=f'{alias}=v{found}'))}`, or name a later version,"
+            hint=f"run `{hints.run(job, replace(asked, since=f'{alias}=v{found}'))}`, or name a later version,"
             " or leave --since out",
         )
     if found == wanted and not skips:
         return Span(first, wanted), at
-    if not allow_gap:
-        lost = min(wanted, mark.to) + 1
+    if not opened.options.allow_gap:
         raise HistoryError(
-            f"the change feed of source {alias!r} of {job!r} is lost from version {lost} to {found}",
-            hint=f"run `{hints.run(job, replace(opened.asked, allow_gap=True))}`, which records what differs as a"
-            f" change of version {found}",
+            f"the change feed of source {alias!r} of {job!r} is lost from version {min(wanted, mark.to) + 1} to"
+            f" {found}",
+            hint=f"run `{hints.run(job, replace(asked, allow_gap=True))}`, which records what differs as a change of"
+            f" version {found}",
         )
-    # What the quarantine alone lacks, or has more than the target, is derived from the recorded versions.
     start, gap = max(found, mark.to), (mark.to, found) if found > mark.to else None
     return Span(first, start, compares=True), SourceWindow(start, at.to, gap=gap)
 
@@ -310,14 +260,3 @@ def look_back(opened: OpenJob) -> Span:
     first = mark.to if mark.first is None else mark.first
     found = find_feed_start(opened.tables[alias], first, used=mark.columns)
     return Span(first, found, whole=found == first, compares=found > first)
-
-
-def _describe_replaced(job: str, alias: str) -> HistoryError:
-    return _refuse_to_forget(job, f"source {alias!r} is another table now than the one that the history was read from")
-
-
-def _refuse_to_forget(job: str, why: str) -> HistoryError:
-    return HistoryError(
-        f"a full refresh of {job!r} would forget what its target knows: {why}",
-        hint=f"run without it, or {ANOTHER_TARGET}",
-    )

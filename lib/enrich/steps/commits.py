@@ -1,6 +1,6 @@
 """Stop, or plan anew, a run whose commit would be, or is, no longer the view: another one was faster, or others wrote.
 
-A run that ends between its two commits is set right by the next one's plan (``progress.continuity.find_contained``).
+A run that ends between its two commits is set right by the next one's plan (``progress.continuity.find_apart``).
 """
 
 from __future__ import annotations

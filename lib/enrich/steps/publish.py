@@ -187,7 +187,7 @@ def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) ->
     for staged in (found.target, found.quarantine):
         if staged is not None and found.changes:
             _refuse_rows(run, staged)
-    if plan.dry_run:
+    if plan.options.dry_run:
         version = plan.target.table.version if plan.target.table else None
         return replace(result, target_version=version, strategy=found.target.strategy)
     return _commit_run(run, result, found, runs)
@@ -197,7 +197,7 @@ def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) ->
 def write_cursor(run: Run, result: JobResult, runs: RunsTable) -> JobResult:
     """Record the new versions in a commit without data; columns that a source gained come along."""
     plan = run.plan
-    if plan.dry_run or not plan.advances:
+    if plan.options.dry_run or not plan.advances:
         return _end_unmoved(run, result)
     nothing = StagedTable(Difference(make_no_rows(run)), identify_rows(plan), plan.target.table)
     return _commit_run(run, replace(result, status=results.UNCHANGED), StagedRun(nothing, state=carry_state(run)), runs)
@@ -208,7 +208,7 @@ def _end_unmoved(run: Run, result: JobResult) -> JobResult:
     plan = run.plan
     table = plan.target.table
     assert table is not None  # noqa: S101 - an incremental run has a target
-    if plan.needs_feed and not plan.dry_run:
+    if plan.needs_feed and not plan.options.dry_run:
         sink.enable_change_feed(run.session, plan.place.name)
     return replace(result, status=results.UNCHANGED, target_version=table.version, strategy=results.NOTHING)
 
@@ -270,7 +270,7 @@ def _commit(
         lambda: _locate(run, staged),
         None if table is None else table.version,
         cursor.name_application(plan.job.job),
-        record.quarantine if beside else record.number,
+        record.quarantine_number if beside else record.number,
         record.to_json(),
         lambda written: cursor.is_of_run(written, plan.run_id),
         require=lambda: commits.refuse_if_beaten_beside(plan) if beside else commits.refuse_if_beaten(plan),

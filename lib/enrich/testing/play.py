@@ -16,7 +16,7 @@ from enrich.base.result import RunResult
 from enrich.dumps.load import load
 from enrich.dumps.result import DumpOptions
 from enrich.observe.run import run
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.project.models import Source, Spark
 from enrich.project.project import Project
 from enrich.project.yamlfile import load_tree
@@ -182,7 +182,7 @@ def _read_target(stage: Stage, job: str, before: Any) -> FoundTable:
     key: tuple[str, ...] = ()
     if columns is not None:
         with suppress(EnrichError):  # else the job's sources do not say what identifies a row
-            spec = Workplace(stage.project, [job], Options(), "").open_job(stage.project.jobs[job]).spec
+            spec = Workplace(stage.project, [job], run_id="").open_job(stage.project.jobs[job]).spec
             key = (*spec.identity, *spec.right_identity)
     return FoundTable(key, columns, stage.lake.rows(name), before)
 

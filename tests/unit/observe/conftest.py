@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import Counts, Extent, Finding, JobResult, Lookup, LookupState, Quarantine, SourceWindow, State
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
 from kit.lab import FEED
@@ -77,9 +77,7 @@ def get_task(shop: Path) -> GetTask:
 
     def _get(name: str) -> Plan:
         project = enrich.load_project(shop)
-        return decide_plan(
-            Workplace(project, [name], Options(), "0" * 32).open_job(project.jobs[name]), full_refresh=False
-        )
+        return decide_plan(Workplace(project, [name], run_id="0" * 32).open_job(project.jobs[name]))
 
     return _get
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from decimal import Decimal
 from types import MappingProxyType
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from enrich.base import spec
 from enrich.base.console import format_count
-from enrich.base.errors import show_text
+from enrich.base.errors import parse_duration, show_text
 from enrich.base.schemas import is_time, may_be_key, name_of
 from enrich.base.spec import Step
 from enrich.project.kinds.syntax import JoinSyntax, check_list
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 
 
 OUT_OF_INTERVAL = "out_of_interval"
-SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-_DURATION = re.compile(r"([+-]?)([0-9]{1,15})([smhd])", re.ASCII)
+_DAY = 86_400
 _MOST = Decimal(10) ** 18
 """How great a bound may be, in microseconds or as a number: with it sums stay within 64 bits."""
 
@@ -128,13 +126,11 @@ def read_bound(value: Any) -> Bound | None:
     if isinstance(value, int | float):
         number = Decimal(repr(value))
         return Bound(number, is_duration=False) if number.is_finite() and abs(number) <= _MOST else None
-    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if found is None:
+    text = value.strip() if isinstance(value, str) else ""
+    seconds = parse_duration(text[1:] if text[:1] in ("+", "-") else text)
+    if seconds is None or seconds * 1_000_000 > _MOST:
         return None
-    seconds = Decimal(found[2]) * SECONDS[found[3]]
-    if seconds * 1_000_000 > _MOST:
-        return None
-    return Bound(-seconds if found[1] == "-" else seconds, is_duration=True)
+    return Bound(Decimal(-seconds if text[0] == "-" else seconds), is_duration=True)
 
 
 def find_bound_faults(values: Sequence[Any]) -> list[str]:
@@ -163,6 +159,6 @@ def _scale_bounds(values: Sequence[Any], kind: str) -> tuple[Decimal, Decimal] |
         return f"the times are of type {kind}; give the bounds a unit: 90s, 10m, 1h, 2d"
     if kind != "date":
         return lower.amount * 1_000_000, upper.amount * 1_000_000
-    if lower.amount % SECONDS["d"] or upper.amount % SECONDS["d"]:
+    if lower.amount % _DAY or upper.amount % _DAY:
         return "the times are dates; write the bounds as whole days: 2d"
-    return lower.amount / SECONDS["d"], upper.amount / SECONDS["d"]
+    return lower.amount / _DAY, upper.amount / _DAY

@@ -1,0 +1,174 @@
+"""Read what is at a job's target and quarantine: the tables, what their rows contain, and what others have done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from enrich.base.errors import ConfigError
+from enrich.delta.runs import RunsTable
+from enrich.delta.tables import RECENT, TableState, exists, open_log, read_history, read_open_state
+from enrich.progress import cursor
+from enrich.progress.cursor import (
+    BESIDE,
+    NUMBER,
+    UPKEEP,
+    Cursor,
+    QuarantineState,
+    TargetState,
+    find_base,
+    list_changing,
+    list_others_between,
+    read_record,
+)
+
+
+def read_target(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
+    """Read the state of an existing target; ``label`` is its name in ``runs``, which have another copy of the cursor.
+
+    Raises:
+        ConfigError: The table was never written by this job, or nothing tells that it was.
+    """
+    table, number, walked = _open_history(uri, job, NUMBER, lambda walked: walked.is_explained)
+    known = None
+    if number is None:  # its log knows none any more
+        number = runs.last_number(label, committed=True)
+        known = runs.read_committed(label, number)
+        if known is None or known[0].get("job") != job:
+            raise _describe_foreign(table.uri, job)
+        if _find_expired(known, walked.oldest) is None and known[0].get("table_id") != table.table_id:
+            raise _describe_foreign(table.uri, job)
+    found, others = walked.record, walked.others
+    if found is not None and not walked.is_explained:
+        found = None  # what came between its plan and its commit is forgotten
+    elif found is not None and walked.base is not None:
+        others += list_others_between(walked.entries, (walked.base, walked.version))
+    elif found is None and not walked.restored:
+        found = _find_expired(known or runs.read_committed(label, number), walked.oldest)
+    recorded = None if found is None else Cursor.from_dict(found)
+    changing = list_changing(uri, others, () if recorded is None else recorded.columns)
+    return TargetState(table, recorded, number, changing)
+
+
+def _find_expired(committed: tuple[dict[str, Any], int | None] | None, oldest: int) -> dict[str, Any] | None:
+    """Return the record of a commit that the log has forgotten, if it still knows all that came after it.
+
+    What is forgotten may have been a RESTORE, which leaves the number as it was, or somebody else's rows.
+    """
+    record, version = committed or ({}, None)
+    return record if version is not None and version + 1 == oldest else None
+
+
+def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
+    """Read the state of a job's quarantine; None when there is none.
+
+    Rows that others wrote by hand do not count: only a comparison of all rows, `enrich verify`, tells them.
+
+    Raises:
+        ConfigError: The table was never written by this job.
+    """
+    if not exists(uri):
+        return None
+    table, number, walked = _open_history(uri, job, BESIDE, lambda walked: walked.record is not None)
+    if number is None:
+        raise _describe_foreign(uri, job)
+    # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
+    found, present = None, None if walked.restored or walked.unclear else number
+    if walked.record is not None and not walked.unclear:
+        found = Cursor.from_dict(walked.record)
+        present = found.quarantine_number
+    return QuarantineState(table, number, present, found, walked.oldest)
+
+
+def find_quarantine_version(uri: str, named: Cursor) -> int | None:
+    """Return the version of a quarantine to read the rows in that a target's record names; None when it is forgotten.
+
+    That is the last one before its rows changed: VACUUM may have removed the files that an OPTIMIZE has put together.
+    """
+    same: int | None = None
+    for entry in read_history(open_log(uri)):
+        record, version = read_record(entry, named.job), int(entry["version"])
+        same = version if same is None else same
+        is_named = record is not None and record[BESIDE] == named.quarantine_number
+        if record is not None and is_named and named.quarantine_run in (None, record["run_id"]):
+            return same
+        if record is not None or entry.get("operation") not in UPKEEP:
+            same = None
+    return None
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """What a table's history says about its present rows.
+
+    Attributes:
+        entries: The history, latest first.
+        others: Commits of others since the record's, latest first, but for upkeep.
+        restored: True when a RESTORE has led back to older rows.
+        unclear: True when a RESTORE has led back to rows of which nobody can say when they were there.
+        record: The run that the rows come from; None when these entries do not tell.
+        version: Its commit.
+        base: The version that this commit goes on from, as ``find_base`` says.
+    """
+
+    entries: list[dict[str, Any]]
+    others: tuple[int, ...]
+    restored: bool
+    unclear: bool
+    record: dict[str, Any] | None = None
+    version: int = 0
+    base: int | None = None
+
+    @property
+    def oldest(self) -> int:
+        """The first version of these entries."""
+        return int(self.entries[-1]["version"])
+
+    @property
+    def is_explained(self) -> bool:
+        """True when the entries hold the record and all that came between its plan and its commit."""
+        after = (self.version if self.base is None else self.base) + 1
+        return self.record is not None and (after >= self.version or after >= self.oldest)
+
+
+def _open_history(
+    uri: str, job: str, name: str, is_enough: Callable[[_Walked], bool]
+) -> tuple[TableState, int | None, _Walked]:
+    """Return a table's state, its highest number as ``find_number``, and what its history says.
+
+    The latest commits are read; all of them where these are not enough.
+    """
+    log = open_log(uri)
+    walked = _walk(read_history(log, RECENT), job)
+    if not is_enough(walked):
+        walked = _walk(read_history(log), job)
+    return read_open_state(log), cursor.find_number(log, job, name), walked
+
+
+def _describe_foreign(uri: str, job: str) -> ConfigError:
+    return ConfigError(
+        f"{uri} exists and was not written by job {job!r}",
+        hint="move it away, choose another target table, or give a job that was renamed its old name again",
+    )
+
+
+def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
+    """Find the latest record of ``job`` that the table's present rows come from, and what others did after it."""
+    others: list[int] = []
+    below: int | None = None
+    unclear = False
+    for entry in entries:
+        version, operation = int(entry["version"]), str(entry.get("operation", ""))
+        if below is not None and version > below:
+            continue
+        record = read_record(entry, job)
+        if record is not None:
+            return _Walked(entries, tuple(others), below is not None, unclear, record, version, find_base(entry))
+        named = str((entry.get("operationParameters") or {}).get("version"))
+        if operation == "RESTORE" and named.isdigit():
+            below = int(named)
+        elif operation not in UPKEEP:
+            unclear = unclear or operation == "RESTORE"  # to a time, in the zone of whoever typed it
+            others.append(version)
+    return _Walked(entries, tuple(others), below is not None, unclear)
