@@ -241,7 +241,7 @@ def test_changes_that_a_source_may_have_forgotten_need_perhaps_a_full_refresh(
     )
 
 
-@pytest.mark.parametrize("text", ["", "30", "30 min", "-1h", "yesterday", "999999999w"])
+@pytest.mark.parametrize("text", ["", "30", "30 min", "-1h", "yesterday"])
 def test_a_wrong_duration_is_refused(project: Path, call: Call, text: str) -> None:
     result = call("--project-dir", project, "status", "--max-lag", text)
     assert (result.exit_code, result.stdout) == (2, "")

@@ -194,9 +194,9 @@ def _list_check_notes(job: Check) -> list[str]:
 def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
     """Put small files together, and remove files that nobody needs.
 
-    OPTIMIZE and VACUUM of targets and quarantines. No row changes. Nothing is removed
-    (exit 5) while a job of the project has yet to read changes that are almost as old as what the table keeps. A job
-    that another run works on is left out (exit 4).
+    OPTIMIZE and VACUUM of targets and quarantines. No row changes. Nothing is removed (exit 5) while a job of the
+    project has yet to read changes that are almost as old as what the table keeps. A job that another run works on is
+    left out (exit 4).
     """
     log_to_stderr(log_format, quiet=quiet)
     done: list[Upkeep] = []

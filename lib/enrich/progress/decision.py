@@ -200,11 +200,12 @@ def _take_all_without_quarantine(opened: OpenJob) -> Plan:
     try:
         return _take_all(opened)
     except HistoryError as refused:
-        name = opened.job.job
+        name, hint = opened.job.job, f"run `{hints.repair(opened.job.job)}`"
+        if opened.target.quarantine is None:
+            start, alias = window.look_back(opened).start, opened.spec.driving
+            hint += f"; what only the quarantine had begins with version {start} of source {alias!r}, or is lost"
         raise HistoryError(
-            f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}",
-            hint=f"run `{hints.repair(name)}`; what only the quarantine had begins with version"
-            f" {window.look_back(opened).start} of source {opened.spec.driving!r}, or is lost if it ended before",
+            f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
         ) from refused
 
 
