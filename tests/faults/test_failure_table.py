@@ -144,7 +144,7 @@ def test_a_used_column_is_dropped_and_added_again(lab: Lab) -> None:
         sql(lab, f"ALTER TABLE {{}} ADD COLUMNS ({column} string)")
         sql(lab, f"UPDATE {{}} SET {column} = 'new' WHERE id = 1")
     (planned,) = plan(load_project(lab.home), spark=lab.spark).jobs
-    assert planned.sources["items"].window.compared
+    assert planned.sources["items"].compared
     both_ends = 2 * sum(DeltaTable(lab.path("items")).get_add_actions().column("size_bytes").to_pylist())
     assert planned.forecast is not None
     assert planned.forecast.reads.bytes >= both_ends

@@ -142,7 +142,7 @@ def there_and_back(lab: Lab) -> set[Row]:
 def test_a_source_is_overwritten_with_other_partition_columns(orders: Lab, play: Callable[[Lab], set[Row]]) -> None:
     said = play(orders)
     if play is there_after_changes:
-        planned = {each.job: each.sources["o"].window.compared for each in plan_all(orders)}
+        planned = {each.job: each.sources["o"].compared for each in plan_all(orders)}
         assert planned == dict.fromkeys(("keyed", "mirrored", "told", "named"), True)
     done = orders.run_all().jobs
     assert [each.error for each in done] == [None] * 4

@@ -146,27 +146,6 @@ def test_a_quarantine_is_known_by_its_number_and_by_the_run_that_wrote_it(
     assert state.is_apart != known
 
 
-@pytest.mark.parametrize(
-    ("number", "to", "definition", "apart"),
-    [(2, 5, "d", {}), (3, 6, "d", {"items": 6}), (3, 4, "d", {"items": 4}), (3, 5, "d", {}), (3, 5, "e", {"items": 5})],
-)
-def test_a_quarantine_is_apart_when_the_next_run_would_see_to_it(
-    tmp_path: Path, number: int, to: int, definition: str, apart: dict[str, int]
-) -> None:
-    """One of the same versions is compared as it is: a run of `--retry-quarantined` that ended early has left it."""
-
-    def note(run: str, number: int, to: int, definition: str) -> Cursor:
-        return Cursor(
-            run, "kept", 1, definition, {"items": Mark("t", None, to, {})}, (), None, number, quarantine_run=run
-        )
-
-    write_deltalake(tmp_path / "q", pa.table({"id": [1]}))
-    found = note("first" if number == 2 else "second", number, to, definition)
-    there = QuarantineState(tables.read_state(str(tmp_path / "q")), number, number, found, 0)
-    cursor = note("first", 2, 5, "d")
-    assert continuity.list_quarantine_versions(TargetState(None, cursor, 1, quarantine=there), cursor) == apart
-
-
 def commit_quarantine(uri: Path, number: int) -> Cursor:
     """Commit a row as a run does; return the record of a target that names it."""
     own = Cursor(f"run{number}", "kept", number, "d", {}, (), None, number, quarantine_run=f"run{number}")

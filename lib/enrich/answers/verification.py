@@ -287,7 +287,10 @@ class _Checking:
             quarantine = _tell_discrepancy(found.quarantine.difference if found.quarantine is not None else None)
             assert found.state is not None  # noqa: S101 - counted with the difference
             states = StateCheck(plan.recorded_state, state.count_present(run, found.state.lookups))
-            ahead = continuity.list_quarantine_versions(plan.target, cursor)
+            beside, ahead = plan.target.quarantine, dict[str, int]()
+            agrees = continuity.find_apart(plan.target, cursor, plan.tables) == {}
+            if not agrees and beside is not None and beside.cursor is not None:
+                ahead = {alias: mark.to for alias, mark in beside.cursor.sources.items()}
             check = replace(check, target=target, quarantine=quarantine, ahead=ahead, state=states)
             if plan.options.dry_run:
                 return _judge(check)

@@ -102,12 +102,11 @@ def format_plan(found: PlanResult) -> str:
     for job in found.jobs:
         told = (clean(job.job), job.mode or "-")
         for alias, source in job.sources.items():
-            window = format_window(alias, source.window).removeprefix(f"{alias} ")
-            commits = str(source.to_dict()["commits"])
-            rows.append((*told, clean(alias), window, commits, _format_keys(source.affected)))
+            window = format_window(alias, source).removeprefix(f"{alias} ")
+            rows.append((*told, clean(alias), window, str(source.commits), _format_keys(source.affected_keys)))
             told = ("", "")
         if len(job.sources) != 1:
-            rows.append((*told, "all sources" if job.sources else "-", "-", "-", _format_keys(job.affected)))
+            rows.append((*told, "all sources" if job.sources else "-", "-", "-", _format_keys(job.affected_keys)))
     header = ("job", "mode", "source", "versions (changes)", "commits", "affected keys")
     notes = [clean(f"{job.job}: {note}") for job in found.jobs for note in _list_plan_notes(job)]
     return "\n".join([format_table(header, rows, right=(4, 5)), *notes])
@@ -119,14 +118,14 @@ def _format_keys(affected: int | None) -> str:
 
 def _list_plan_notes(job: JobPlan) -> list[str]:
     notes = [
-        f"versions {source.window.gap[0] + 1} to {source.window.gap[1]} of {alias} would be left out"
+        f"versions {source.gap[0] + 1} to {source.gap[1]} of {alias} would be left out"
         for alias, source in job.sources.items()
-        if source.window.gap is not None
+        if source.gap is not None
     ]
     notes += [
         f"the change feed of {alias} does not tell all: its rows at both ends are compared"
         for alias, source in job.sources.items()
-        if source.window.compared
+        if source.compared
     ]
     if (found := job.forecast) is not None and job.has_work:
         sizes = (("reads", found.reads), ("writes anew", found.writes))

@@ -8,13 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import find_gravest
 from enrich.base.names import identify
-from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent, SourceWindow, name_deployment
+from enrich.base.result import (
+    BEFORE_ALL,
+    COMPARE,
+    CREATE,
+    CURSOR,
+    MERGE,
+    NOTHING,
+    REWRITE,
+    Extent,
+    SourceWindow,
+    Told,
+    name_deployment,
+)
 from enrich.delta import extents
 from enrich.joins import find_kind
 from enrich.operations.loading import choose_jobs, read_run_options
@@ -34,7 +46,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Forecast:
+class Forecast(Told):
     """What a run would do to one target.
 
     Attributes:
@@ -139,25 +151,26 @@ def _measure_feeds(run: Run, changed: Changes) -> Extent:
 
 
 @dataclass(frozen=True)
-class SourcePlan:
+class SourcePlan(SourceWindow):
     """What a run would take from one source, and how many target keys that reaches; None for all of them."""
 
-    window: SourceWindow
-    affected: int | None = 0
+    commits: int = 0
+    affected_keys: int | None = 0
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the source's part of the JSON."""
-        start = -1 if self.window.start is None else self.window.start
-        return {**self.window.to_dict(), "commits": self.window.to - start, "affected_keys": self.affected}
+    @staticmethod
+    def of(window: SourceWindow, affected: int | None = 0) -> SourcePlan:
+        """Complete a window; its ``changes`` are rows at a first run and a full refresh."""
+        start = BEFORE_ALL if window.start is None else window.start
+        return SourcePlan(**vars(window), commits=window.to - start, affected_keys=affected)
 
 
 @dataclass(frozen=True)
-class JobPlan:
+class JobPlan(Told):
     """What a run would do with one job; what is known before its rows are computed.
 
     Attributes:
         mode: As in a result; None when the job would not get that far, or reads tables that the run makes first.
-        affected: Target keys to compute; None for all of them.
+        affected_keys: Target keys to compute; None for all of them.
         has_work: Whether the run would start Spark for it.
         after: Jobs of this plan that write one of its sources first; what they bring is not in these numbers.
         refused: Why the run would end here, with the next step.
@@ -166,20 +179,12 @@ class JobPlan:
     job: str
     mode: str | None = None
     sources: dict[str, SourcePlan] = field(default_factory=dict)
-    affected: int | None = 0
+    affected_keys: int | None = 0
     has_work: bool = False
     after: tuple[str, ...] = ()
     refused: str | None = None
     exit_code: int = 0
     forecast: Forecast | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the job's part of the JSON."""
-        found = {**vars(self), "after": list(self.after), "affected_keys": self.affected}
-        del found["affected"]
-        found["sources"] = {alias: source.to_dict() for alias, source in self.sources.items()}
-        found["forecast"] = asdict(self.forecast) if self.forecast is not None else None
-        return found
 
 
 @dataclass(frozen=True)
@@ -245,9 +250,9 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         absent = [each.table for each in job.sources.values() if not workplace.has_table(each.table)]
         if absent and all(identify(workplace.project.location(each)) in created for each in absent):
             mode = BOOTSTRAP if workplace.target(job)[0].table is None else None
-            return JobPlan(name, mode, has_work=True, affected=None, after=after)
+            return JobPlan(name, mode, has_work=True, affected_keys=None, after=after)
         plan = decide_plan(workplace.open_job(job))
-        sources = {alias: SourcePlan(window) for alias, window in plan.window.items()}
+        sources = {alias: SourcePlan.of(window) for alias, window in plan.window.items()}
         found = JobPlan(name, plan.mode, sources, after=after, forecast=IDLE)
         if plan.needs_feed:
             found = replace(found, has_work=True, forecast=SWITCH)
@@ -281,10 +286,10 @@ def _count_keys(plan: Plan, session: SparkSession, found: JobPlan) -> JobPlan:
         for alias, window in changed.window.items():
             net = {alias: changed.net[alias]} if alias in changed.net else {}
             again = {alias: changed.again[alias]} if alias in changed.again else {}
-            sources[alias] = SourcePlan(window, find(replace(changed, net=net, again=again))[1])
+            sources[alias] = SourcePlan.of(window, find(replace(changed, net=net, again=again))[1])
         affected, count = find(changed)
         forecast = foresee(run, changed, affected)
-        found = replace(found, mode=plan.mode, sources=sources, affected=count, has_work=True, forecast=forecast)
+        found = replace(found, mode=plan.mode, sources=sources, affected_keys=count, has_work=True, forecast=forecast)
         try:
             gate.open_account(run).add(changed.findings, sources=changed.window)
         except gate.Closed as closed:

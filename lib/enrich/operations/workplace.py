@@ -63,26 +63,19 @@ def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
     Raises:
         ConfigError: Naming every such source.
     """
-    faults = [
-        Fault(
-            f"source {alias!r} ({job.sources[alias].table}) has no change feed; run:"
-            f" {suggest_properties(table.uri, {CHANGE_FEED: 'true'})}",
-            job.at("sources", alias),
-        )
-        for alias, table in tables.items()
-        if not table.has_change_feed
-    ]
-    if job.remembers:  # what other jobs cannot read, they compare
-        faults += [
-            Fault(
-                f"source {alias!r} ({job.sources[alias].table}) has a column {name!r}, and so has its change feed:"
-                " Delta cannot read what its commits changed, of which a history consists; rename the column",
-                job.at("sources", alias),
+    faults = []
+    for alias, table in tables.items():
+        named, place = f"source {alias!r} ({job.sources[alias].table})", job.at("sources", alias)
+        if not table.has_change_feed:
+            mend = suggest_properties(table.uri, {CHANGE_FEED: "true"})
+            faults.append(Fault(f"{named} has no change feed; run: {mend}", place))
+        # What other jobs cannot read, they compare.
+        for name in [name for name in table.columns if name.lower() in FEED_COLUMNS] if job.remembers else []:
+            message = (
+                f"{named} has a column {name!r}, and so has its change feed: Delta cannot read what its commits"
+                " changed, of which a history consists; rename the column"
             )
-            for alias, table in tables.items()
-            for name in table.columns
-            if name.lower() in FEED_COLUMNS
-        ]
+            faults.append(Fault(message, place))
     if faults:
         raise ConfigError.of(faults)
 

@@ -90,21 +90,6 @@ def find_apart(
     return ranges
 
 
-def list_quarantine_versions(target: TargetState, cursor: Cursor) -> dict[str, int]:
-    """Return alias -> the version that the quarantine contains, where the next run makes it good for other ones.
-
-    Empty where it contains what ``cursor`` does, even if a run with the same versions has ended too early, and where
-    nobody knows: then its rows are to be compared, for the next run changes nothing about them.
-    """
-    found = target.quarantine.cursor if target.is_apart and target.quarantine is not None else None
-    if found is None:
-        return {}
-    ours, theirs = ({alias: (mark.to, mark.gaps) for alias, mark in each.sources.items()} for each in (cursor, found))
-    if (cursor.definition, ours) == (found.definition, theirs):
-        return {}
-    return {alias: mark.to for alias, mark in found.sources.items()}
-
-
 def check_columns(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Cursor) -> None:
     """Refuse sources whose used columns went or changed their type.
 
