@@ -133,15 +133,12 @@ class Workplace:
         return self.built
 
     def _measure_tables(self) -> int | None:
-        """Count the bytes of the tables that the jobs of this operation read and write; None where that is not known.
-
-        Catalog tables are not, for only Spark's catalog knows where they are.
-        """
+        """Count the bytes of the tables that the jobs of this operation read and write; None where nobody knows."""
         jobs = [self.project.jobs[name] for name in self.chosen]
         named = {source.table for job in jobs for source in job.sources.values()} | {job.target.table for job in jobs}
         places = {self.project.location(reference) for reference in named}
         if any(isinstance(place, CatalogName) for place in places):
-            return None
+            return None  # only Spark's catalog knows where they are
         try:
             return sum(extents.measure_table(str(place)).bytes for place in places)
         except Exception as error:  # noqa: BLE001 - whatever storage raises: the job that needs the table will say it
@@ -210,17 +207,11 @@ class Workplace:
             self.pins.pop(spot or "", None)
 
     def open_job(self, job: Job, *, as_recorded: bool = False) -> OpenJob:
-        """Compile a job against its tables, from files and logs.
-
-        A column that the target's record knows and the table lost is not a slip in the job file: the source changed.
-
-        Args:
-            job: The job.
-            as_recorded: Take its sources at the versions that its target contains, whatever came later.
+        """Compile a job against its tables, ``as_recorded`` at the versions that its target contains.
 
         Raises:
             ConfigError: The job file does not fit its tables.
-            HistoryError: It did when the target was last written.
+            HistoryError: It did when the target was last written: a source has lost a column that the record knows.
         """
         options, suite = self.options, self.project.suite(job)
         latest = {alias: self._read_source(job, alias) for alias in job.sources}

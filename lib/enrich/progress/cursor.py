@@ -35,7 +35,7 @@ To read these, too, would cost a file of the log for each, in tables that are op
 
 @dataclass(frozen=True)
 class Mark:
-    """How far one source is consumed, and what it looked like.
+    """How far one source is consumed, and what it looked like; ``layout`` and ``chars`` as in ``TableState``.
 
     Attributes:
         start: The version before the window; None at the first run.
@@ -44,9 +44,7 @@ class Mark:
         gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
             the target may hold what was there before them.
         commit: What tells the commit ``to`` from any other; None where the log did not hold it.
-        layout: The names of the used columns in the files at ``to``, as in ``TableState``.
         first: The version with which a history begins; None for other jobs.
-        chars: What the used columns were declared with, as in ``TableState``.
         trusted: Whether two rows may share a key, because nobody looked for such rows.
         partitions: The partition columns at ``to``; None where they were not looked at.
     """
@@ -91,12 +89,9 @@ class Cursor:
         number: The run's number, unique and growing for the target.
         definition: Hash of the job's meaning; another one asks for a full refresh.
         columns: The target's columns as this job wrote them.
-        base: The target's version that the run was planned on; None when it created the target.
+        base: The target's version that the run was planned on, as ``quarantine_base``; None when there was none.
         quarantine_number: The number of the quarantine's commit whose rows belong to these; 0 without a quarantine.
-        quarantine_base: The quarantine's version that the run was planned on; None when there was none.
-        state: What the whole target holds.
-        quarantine_run: The run that made the quarantine's commit of that number: one that was dropped or put back comes
-            to a number a second time. None without a quarantine.
+        quarantine_run: The run that made that commit: one that was dropped or put back comes to a number twice.
         table_id: The target's identity; None when the run created it.
     """
 

@@ -288,11 +288,8 @@ class Plan(OpenJob):
     def cursor(self, number: int, quarantine: tuple[int, str | None], state: State) -> Cursor:
         """Return the record of this run, for the intent and for both commits.
 
-        Args:
-            number: The run's number.
-            quarantine: The number of the quarantine's rows that belong to the run's, and the run that wrote them; 0 and
-                None without a quarantine.
-            state: What the target holds after it.
+        ``quarantine``: the number of the quarantine's rows that belong to the run's, and the run that wrote them; 0 and
+        None without a quarantine. ``state``: what the target holds afterwards.
         """
         target, beside = self.target.table, self.target.quarantine
         return Cursor(
