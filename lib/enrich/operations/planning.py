@@ -27,7 +27,7 @@ from enrich.base.result import (
     Told,
     name_deployment,
 )
-from enrich.delta import extents
+from enrich.delta import extents, tables
 from enrich.joins import find_kind
 from enrich.operations.loading import choose_jobs, read_run_options
 from enrich.operations.workplace import Workplace
@@ -247,8 +247,9 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
     try:
         # Tables that earlier jobs of a run make: nothing is known of a job before all of its sources are there.
         created = workplace.list_tables_written(other.job for other in before if other.mode == BOOTSTRAP)
-        absent = [each.table for each in job.sources.values() if not workplace.has_table(each.table)]
-        if absent and all(identify(workplace.project.location(each)) in created for each in absent):
+        places = [workplace.project.location(each.table) for each in job.sources.values()]
+        absent = [each for each in places if (uri := workplace.locate(each)) is None or not tables.exists(uri)]
+        if absent and all(identify(each) in created for each in absent):
             mode = BOOTSTRAP if workplace.target(job)[0].table is None else None
             return JobPlan(name, mode, has_work=True, affected_keys=None, after=after)
         plan = decide_plan(workplace.open_job(job))

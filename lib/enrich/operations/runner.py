@@ -169,8 +169,11 @@ class _Running:
 
         try:
             return self._count_held(workplace.open_inside(plan, flow))
-        except SourceMoved:
-            workplace.unpin(job)
+        except SourceMoved:  # the next attempt reads the latest versions, but for sources that other jobs read
+            others = [workplace.project.jobs[name] for name in workplace.chosen if name != job.job]
+            shared = {workplace.spot(source.table) for other in others for source in other.sources.values()}
+            for spot in {workplace.spot(source.table) for source in job.sources.values()} - shared:
+                workplace.pins.pop(spot or "", None)
             raise
 
     def _count_held(self, result: JobResult) -> JobResult:

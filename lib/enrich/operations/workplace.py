@@ -194,18 +194,6 @@ class Workplace:
             raise found
         return found
 
-    def has_table(self, reference: str) -> bool:
-        """Return whether there is a table where a reference points to."""
-        uri = self.locate(self.project.location(reference))
-        return uri is not None and (isinstance(self.pins.get(identify(uri)), TableState) or tables.exists(uri))
-
-    def unpin(self, job: Job) -> None:
-        """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
-        others = [self.project.jobs[name] for name in self.chosen if name != job.job]
-        shared = {self.spot(source.table) for other in others for source in other.sources.values()}
-        for spot in {self.spot(source.table) for source in job.sources.values()} - shared:
-            self.pins.pop(spot or "", None)
-
     def open_job(self, job: Job, *, as_recorded: bool = False) -> OpenJob:
         """Compile a job against its tables, ``as_recorded`` at the versions that its target contains.
 

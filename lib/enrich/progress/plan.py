@@ -64,16 +64,6 @@ class Options:
         start = find_moment(self.since, alias)
         return start is not None and start == find_moment(self.until, alias)
 
-    def spell_for(self, job: Job) -> RunOptions:
-        """Return what another command for one of the jobs asks for again; what says nothing of this job is left out."""
-        accept = sorted(self.accepted & {rule.rule for rule in job.rules if rule.blocks})
-        since, until = (
-            ",".join(spell(alias, each) for alias, each in asked.items() if alias in {"", *job.sources}) or None
-            for asked in (self.since, self.until)
-        )
-        allow_gap = self.allow_gap and (since is not None or job.remembers)
-        return RunOptions(self.full_refresh, since, until, allow_gap, self.retry_quarantined, tuple(accept))
-
 
 def find_moment(asked: Asked, alias: str) -> Moment | None:
     """Return what an option says of a source; None for nothing."""
@@ -172,8 +162,15 @@ class OpenJob:
 
     @property
     def asked(self) -> RunOptions:
-        """What the run was asked for, for the commands that it proposes."""
-        return self.options.spell_for(self.job)
+        """What the run was asked for, as another command for this job asks for it again."""
+        options, job = self.options, self.job
+        accept = sorted(options.accepted & {rule.rule for rule in job.rules if rule.blocks})
+        since, until = (
+            ",".join(spell(alias, each) for alias, each in asked.items() if alias in {"", *job.sources}) or None
+            for asked in (options.since, options.until)
+        )
+        allow_gap = options.allow_gap and (since is not None or job.remembers)
+        return RunOptions(options.full_refresh, since, until, allow_gap, options.retry_quarantined, tuple(accept))
 
     @property
     def definition(self) -> str:
