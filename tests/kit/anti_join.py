@@ -11,10 +11,6 @@ from pyspark.sql import functions as F
 from enrich.base.spec import Affected, Step
 from enrich.frames.join import ALIVE, Sources
 from enrich.joins import foreign_key
-from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
-from enrich.joins.foreign_key import ask as ask  # noqa: PLC0414
-from enrich.joins.foreign_key import narrow as narrow  # noqa: PLC0414
-from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
 from enrich.project.kinds.foreign_key import ForeignKey
 from enrich.project.kinds.syntax import MATCHED
 
@@ -47,9 +43,15 @@ class AntiJoin(ForeignKey):
         return "has_partner" if reason == MATCHED else None
 
 
-def join(sources: Sources, rows: DataFrame, _affected: Affected | None, step: Step) -> DataFrame:
-    """Look up partners, and bury the rows that have one; with ``left``, as `why` asks, keep all."""
-    joined = foreign_key.join_referenced(sources, rows, replace(step, how="left"), foreign_key.search_key)
-    if step.how == "left":
-        return joined
-    return joined.withColumn(ALIVE, F.col(ALIVE) & F.col(step.alias).isNull())
+class WithoutPartner(foreign_key.ForeignKey):
+    """What a run does."""
+
+    def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:  # noqa: ARG002
+        """Look up partners, and bury the rows that have one; with ``left``, as `why` asks, keep all."""
+        joined = self.join_referenced(sources, rows, replace(step, how="left"))
+        if step.how == "left":
+            return joined
+        return joined.withColumn(ALIVE, F.col(ALIVE) & F.col(step.alias).isNull())
+
+
+KIND = WithoutPartner()

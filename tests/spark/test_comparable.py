@@ -43,7 +43,7 @@ def forms(spark: SparkSession, case: tuple[str, str, str]) -> tuple[bool, bool]:
     rows = [spark.range(1).select(F.expr(value).cast(kind).alias("v")) for value in values]
     column = make_comparable(F.col("v"), rows[0].schema["v"].dataType)
     one, two = (
-        row.select(column.alias(name), hash_content([row.schema["v"]]).alias(f"{name}_c"))
+        row.select(column.alias(name), hash_content([row.schema["v"]], [F.col("v")]).alias(f"{name}_c"))
         for row, name in zip(rows, "ab", strict=True)
     )
     found = one.crossJoin(two).select(F.col("a").eqNullSafe(F.col("b")), F.col("a_c") == F.col("b_c")).first()

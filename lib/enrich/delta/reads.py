@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlparse
 
@@ -63,9 +63,9 @@ def fit_rows(rows: DataFrame, kinds: Mapping[str, SparkType]) -> DataFrame:
     return rows.select(*[fitted.get(name, column).alias(name) for name, column in columns.items()])
 
 
-def fit_columns(spark: SparkSession, uri: str, wanted: Sequence[StructField], prefix: str) -> dict[str, Column]:
-    """Return the columns that a table lacks, or whose structs have other fields, in the wanted types."""
-    have = {each.name.lower(): each for each in spark.read.format("delta").load(uri).schema.fields}
+def fit_columns(stored: Iterable[StructField], wanted: Iterable[StructField], prefix: str) -> dict[str, Column]:
+    """Return the columns that are not ``stored``, or whose structs have other fields, in the wanted types."""
+    have = {each.name.lower(): each for each in stored}
     found = {}
     for each in wanted:
         there = have.get(each.name.lower())

@@ -19,29 +19,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_inside, name_reference, quote
-from enrich.frames.columns import (
-    Ranges,
-    aggregate,
-    count_with_ranges,
-    drop_nulls,
-    has_null,
-    keep_in_ranges,
-    make_exact,
-    name_parts,
-)
+from enrich.frames import columns
+from enrich.frames.columns import Ranges, add_up, drop_nulls, has_null, keep_in_ranges, name_parts
 
-ROWS = "__enrich_rows"
-KEYS = "__enrich_keys"
-
-_BIT = "__enrich_bit"
-_COME = "__enrich_come"
-_IMAGES = "__enrich_images"
+ROWS, KEYS = "__enrich_rows", "__enrich_keys"
+_BIT, _COME, _IMAGES = "__enrich_bit", "__enrich_come", "__enrich_images"
 
 
 @dataclass(frozen=True)
@@ -50,8 +39,7 @@ class NetChanges:
 
     Attributes:
         images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0).
-        keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows the key
-            grew.
+        keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows each grew.
         persisted: Frames to release: ``images``, and what ``keys`` comes from.
         count: Number of ``keys``.
         null_keys: Rows come whose key has a null.
@@ -60,7 +48,7 @@ class NetChanges:
         grown: Number of keys that have more rows than before: only these can have become ambiguous.
         shrunk: Number of keys that have fewer rows than before.
         crowded: Number of keys of which more than one row came, or that had more than one row, where that was asked.
-        ranges: Parts of ``keys`` -> the least and the greatest value, as ``count_with_ranges`` finds them.
+        ranges: Parts of ``keys`` -> their ranges, as ``count_with_ranges`` finds them.
         compared: The ranges whose rows at both ends were compared, because the feed does not tell all.
     """
 
@@ -86,32 +74,30 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
     """Net a feed, the used columns of ``source`` and ``WEIGHT`` (+1 or -1) in any order, in one pass."""
     images = sum_images(feed, source).persist()
     names = name_reference(len(source.key))
-    parts = name_parts(source.key, names)
     rows_come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
-    grouped = images.select(*parts, WEIGHT).groupBy(*names)
-    every = grouped.agg(
-        F.sum(WEIGHT).alias(WEIGHT), F.sum(rows_come).alias(_COME), F.count("*").alias(_IMAGES)
-    ).persist()
+    sums = F.sum(WEIGHT).alias(WEIGHT), F.sum(rows_come).alias(_COME), F.count("*").alias(_IMAGES)
+    every = images.select(*name_parts(source.key, names), WEIGHT).groupBy(*names).agg(*sums).persist()
     is_null = has_null(names)
     counts = (
         F.count_if(~is_null),
+        add_up(F.when(is_null, F.col(_COME))),
+        add_up(F.when(is_null, F.col(_IMAGES))),
+        add_up(F.col(_COME)),
         F.count_if(~is_null & (F.col(WEIGHT) > 0)),
         F.count_if(~is_null & (F.col(WEIGHT) < 0)),
         F.count_if(~is_null & (F.col(_COME) > 1)),
-        F.coalesce(F.sum(_COME), F.lit(0)),
-        F.coalesce(F.sum(F.when(is_null, F.col(_COME))), F.lit(0)),
-        F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)),
     )
-    (_, count, grown, shrunk, crowded, come, nulls, null_images), ranges = count_with_ranges(every, names, *counts)
+    (_, count, nulls, null_images, come, grown, shrunk, crowded), ranges = columns.count_with_ranges(
+        every, names, *counts
+    )
     keys = every.where(~is_null).select(*names, WEIGHT)
-    return NetChanges(
-        images, keys, (images, every), count, nulls, null_images, come, grown, shrunk, crowded, ranges=ranges
-    )
+    kept = (images, every)
+    return NetChanges(images, keys, kept, count, nulls, null_images, come, grown, shrunk, crowded, ranges)
 
 
 @dataclass(frozen=True)
 class Touched:
-    """The keys of one source that some commit of some ranges changed, whether or not a later one took it back.
+    """The keys of one source that some commit of some ranges changed, even if a later one took it back.
 
     Attributes:
         images: Frames of the used columns, ``WEIGHT`` and ``COMMIT``, one a range; not persisted.
@@ -136,17 +122,15 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     In: the used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
     """
     images = sum_images(feed, source, COMMIT)
-    names = name_reference(len(source.key))
-    parts = name_parts(source.key, names)
-    every = images.select(*parts).distinct().persist()
+    every = _take_keys(images, source).distinct().persist()
     keys = drop_nulls(every)
     count = keys.count()
     return Touched((images,), keys, (every,), count, every.count() - count)
 
 
-def count_keys_that_differ(net: NetChanges, source: SourceSpec, columns: Collection[str]) -> int:
+def count_keys_that_differ(net: NetChanges, source: SourceSpec, names: Collection[str]) -> int:
     """Count the keys whose rows have other values in used columns, or are more or fewer, than before the window."""
-    kinds = {name: kind for name, kind in source.columns.items() if name in (*source.key, *columns)}
+    kinds = {name: kind for name, kind in source.columns.items() if name in (*source.key, *names)}
     images = net.images.select(*[quote(name_inside(name)) for name in kinds], WEIGHT)
     return _take_keys(sum_images(images, replace(source, columns=kinds)), source).distinct().count()
 
@@ -161,23 +145,15 @@ def sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
         The used columns of ``source``, ``WEIGHT`` (never 0) and the columns ``also``.
     """
     names = [name_inside(name) for name in source.columns]
-    columns = [F.col(quote(name)) for name in names]
-    images = [make_exact(column, feed.schema[name].dataType) for column, name in zip(columns, names, strict=True)]
+    images = [columns.make_exact(F.col(quote(name)), feed.schema[name].dataType) for name in names]
     grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
-    kept = [F.any_value(column).alias(name) for column, name in zip(columns, names, strict=True)]
+    kept = [F.any_value(quote(name)).alias(name) for name in names]
     summed = feed.groupBy(*grouped, *also).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
-    return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT, *also)
+    return summed.where(F.col(WEIGHT) != 0).select(*map(quote, names), WEIGHT, *also)
 
 
-@dataclass(frozen=True)
-class RowCounts:
-    """How many rows a source has.
-
-    Attributes:
-        rows: Rows with a whole key.
-        surplus: Rows among them beyond the first of their key; 0 when nobody looked.
-        null_keys: Rows whose key has a null.
-    """
+class RowCounts(NamedTuple):
+    """How many rows a source has: with a whole key, among them beyond the first of their key, with a null in it."""
 
     rows: int
     surplus: int
@@ -185,21 +161,17 @@ class RowCounts:
 
 
 def count_rows(rows: DataFrame, source: SourceSpec, *, search: bool) -> RowCounts:
-    """Count a source's rows in one pass; with ``search`` also those that share their key with another one."""
+    """Count a source's rows in one pass; ``search``: also the surplus ones, else 0."""
     keys = _take_keys(rows, source)
     counted = count_by_key(keys) if search else keys.withColumns({ROWS: F.lit(1), KEYS: F.lit(1)})
     is_null = has_null(keys.columns)
     surplus = F.col(ROWS) - F.col(KEYS)
     sums = (F.when(~is_null, F.col(ROWS)), F.when(~is_null, surplus), F.when(is_null, F.col(ROWS)))
-    found = aggregate(counted, *[F.coalesce(F.sum(each), F.lit(0)) for each in sums])
-    return RowCounts(*found)
+    return RowCounts(*columns.aggregate(counted, *map(add_up, sums)))
 
 
 def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
-    """Count the rows beyond the first of their key, among those keys that have more rows than before the window.
-
-    In: the source at the window's end, without null keys.
-    """
+    """Count the rows beyond the first of their key, by the source's rows with a key, of keys that have grown."""
     grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
     keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
     keys = keys.join(grown, on=keys.columns, how="left_semi")
@@ -207,7 +179,7 @@ def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> 
 
 
 def count_crowded_before(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
-    """Count the changed keys that had more than one row before the window, by the rows at its end as above."""
+    """Count the changed keys that had more than one row before the window, by the rows at its end."""
     names = name_reference(len(source.key))
     grown = net.keys.select(*names, (-F.col(WEIGHT)).alias(ROWS))
     there = keep_in_ranges(_take_keys(rows, source), net.ranges).join(grown, on=names, how="left_semi")
@@ -216,11 +188,7 @@ def count_crowded_before(rows: DataFrame, source: SourceSpec, net: NetChanges) -
 
 
 def count_by_key(keys: DataFrame) -> DataFrame:
-    """Group rows by their keys; null is a key like any other.
-
-    Where a part of the key is a whole number, 64 neighbours are one group, with a bit for each of them: ten million
-    consecutive numbers are 160,000 groups. Numbers without neighbours are as many groups as there are keys. In: the
-    key's parts, nothing else.
+    """Group rows, the key's parts alone, by their keys; null is a key like any other.
 
     Returns:
         One row a group: the parts, ``ROWS``, how many rows it has, and ``KEYS``, how many keys these have.
@@ -228,6 +196,7 @@ def count_by_key(keys: DataFrame) -> DataFrame:
     whole = [name for name in keys.columns if isinstance(keys.schema[name].dataType, IntegralType)]
     if not whole:
         return keys.groupBy(*keys.columns).agg(F.count("*").alias(ROWS), F.lit(1).alias(KEYS))
+    # 64 neighbours are one group, with a bit for each of them: ten million consecutive numbers are 160,000 groups.
     number = F.col(whole[-1]).cast("long")
     bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(F.lit(63)).cast("int"))
     groups = keys.withColumns({whole[-1]: F.shiftright(number, 6), _BIT: bit})
@@ -236,5 +205,4 @@ def count_by_key(keys: DataFrame) -> DataFrame:
 
 
 def _take_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
-    names = name_reference(len(source.key))
-    return rows.select(*name_parts(source.key, names))
+    return rows.select(*name_parts(source.key, name_reference(len(source.key))))

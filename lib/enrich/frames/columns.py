@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -24,13 +23,12 @@ Ranges = Mapping[str, Range]
 def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> tuple[Row, Ranges]:
     """Count rows, and find the ranges of those columns ``names`` that are whole numbers, short decimals or dates.
 
-    Timestamps are left out because Python's have another meaning where clocks are put back; fractions because of NaN;
-    texts because Delta keeps but their beginnings; long decimals because delta-rs keeps them as fractions in the log,
-    so that Delta would skip files that have the value.
-
     Returns:
         The number of rows and the values of the aggregates ``more``; the ranges.
     """
+    # Others are left out: timestamps, for Python's have another meaning where clocks are put back; fractions, because
+    # of NaN; texts, of which Delta keeps but the beginnings; long decimals, which delta-rs keeps as fractions in the
+    # log, so that Delta would skip files that have the value.
     known = {name: rows.schema[name].dataType for name in names}
     known = {name: kind for name, kind in known.items() if _is_exact_in_logs(kind)}
     days = {name for name, kind in known.items() if isinstance(kind, T.DateType)}
@@ -55,9 +53,19 @@ def aggregate(frame: DataFrame, *columns: Column) -> Row:
     return found
 
 
+def add_up(numbers: Column) -> Column:
+    """Return the sum of a column; 0 where there is nothing to add."""
+    return F.coalesce(F.sum(numbers), F.lit(0))
+
+
 def unite(frames: Iterable[DataFrame]) -> DataFrame:
     """Return the rows of all frames, of which there is at least one; their columns have the same names."""
     return reduce(lambda a, b: a.unionByName(b), frames)
+
+
+def are_equal(ours: Sequence[str], theirs: Sequence[str]) -> Column:
+    """Tell whether columns are equal, pair by pair; null equals nothing."""
+    return reduce(and_, [F.col(our) == F.col(their) for our, their in zip(ours, theirs, strict=True)])
 
 
 def take_column(name: str) -> Column:
@@ -72,7 +80,7 @@ def name_parts(columns: Sequence[str], names: Sequence[str]) -> list[Column]:
 
 def lacks_value(columns: Sequence[str]) -> Column:
     """Return whether any of some columns of a source is null. NaN is no null."""
-    return reduce(or_, [take_column(name).isNull() for name in columns])
+    return has_null([name_inside(name) for name in columns])
 
 
 def mark_rows(names: Sequence[str]) -> dict[str, Column]:
@@ -88,16 +96,10 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
 
 
 def is_within(column: Column, ends: Range) -> Column:
-    """Tell whether a value is in a range, which has one end at least; Spark folds the ends to literals.
-
-    Days are numbers here: Python has not all dates, and Java's old calendar lacks ten.
-    """
-
-    def build(value: Any) -> Column:
-        return F.date_from_unix_date(F.lit(value)) if ends.is_day else F.lit(value)
-
-    sides = [column >= build(ends.least)] if ends.least is not None else []
-    sides += [column <= build(ends.most)] if ends.most is not None else []
+    """Tell whether a value is in a range, which has one end at least; Spark folds the ends to literals."""
+    build = F.date_from_unix_date if ends.is_day else F.lit  # Python has not all dates
+    sides = [column >= build(F.lit(ends.least))] if ends.least is not None else []
+    sides += [column <= build(F.lit(ends.most))] if ends.most is not None else []
     return reduce(and_, sides)
 
 
@@ -113,19 +115,15 @@ def pack_columns(columns: Iterable[str]) -> Column:
 
 
 def evaluate_where(is_there: Column, expression: str, *, is_plain: bool = False) -> Column:
-    """Evaluate an expression on some rows alone, and give null on the others: on those that a join drops it may fail.
+    """Evaluate an expression on the rows where ``is_there`` holds, and give null on the others: there it may fail.
 
-    A condition is not enough. Where rows are filtered later on, Spark turns outer joins into inner ones, moves what was
-    computed on one side alone below the join, and then knows that each row there is a row. It moves nothing past what
-    it takes for random, as the number of a partition is, and does not look whether that is ever less than zero.
-
-    Args:
-        is_there: Whether it is evaluated.
-        expression: A Spark SQL expression.
-        is_plain: It cannot fail, so Spark may move it to where it spares most.
+    One that ``is_plain`` cannot fail, so Spark may move it to where it spares most.
     """
     if is_plain:
         return F.when(is_there, F.expr(expression))
+    # A condition is not enough. Where rows are filtered later on, Spark turns outer joins into inner ones, moves what
+    # was computed on one side alone below the join, and then knows that each row there is a row. It moves nothing past
+    # what it takes for random, as the number of a partition is, and does not look whether that is less than zero.
     return F.when(is_there & (F.spark_partition_id() >= 0), F.expr(expression))
 
 

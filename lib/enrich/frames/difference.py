@@ -21,12 +21,10 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
 
-from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from enrich.base.schemas import CHECK, GENERATED, LENGTH, NOT_NULL, Constraint, Demands
 from enrich.base.spec import (
     COPIES,
     FAILED_COLUMN,
@@ -37,7 +35,15 @@ from enrich.base.spec import (
     name_right_key,
     quote,
 )
-from enrich.frames.columns import Ranges, aggregate, count_with_ranges, has_null, keep_in_ranges, make_comparable
+from enrich.frames.columns import (
+    Ranges,
+    add_up,
+    count_with_ranges,
+    has_null,
+    keep_in_ranges,
+    make_comparable,
+    unite,
+)
 
 # --- How the rows of a table are told apart: by the left key, where there is none by the lookup's; pairs by both -----
 
@@ -49,7 +55,7 @@ class Identity:
     Attributes:
         left: Columns that hold the left key.
         right: Columns that hold the lookup's key; they count only where the left key has a null.
-        has_pairs: Whether they always count, as in an interval join: a left key has a row for each partner.
+        has_pairs: Whether they always count, as in an interval join.
     """
 
     left: tuple[str, ...]
@@ -68,16 +74,12 @@ class Identity:
 
     def of(self, prefix: str = "") -> dict[str, Column]:
         """Return staged name -> expression over the table's columns (below ``prefix``)."""
-
-        def column(name: str) -> Column:
-            return F.col(prefix + quote(name))
-
-        lefts = {name: column(of) for name, of in zip(name_left_key(len(self.left)), self.left, strict=True)}
-        rights = {name: column(of) for name, of in zip(name_right_key(len(self.right)), self.right, strict=True)}
-        if not self.has_pairs:
-            lookup_only = reduce(or_, [part.isNull() for part in lefts.values()])
-            rights = {name: F.when(lookup_only, part) for name, part in rights.items()}
-        return {**lefts, **rights}
+        columns = [F.col(prefix + quote(name)) for name in (*self.left, *self.right)]
+        found, lefts = dict(zip(self.keys, columns, strict=True)), columns[: len(self.left)]
+        if self.right and not self.has_pairs:
+            lookup_only = reduce(or_, [part.isNull() for part in lefts])
+            found |= {name: F.when(lookup_only, found[name]) for name in name_right_key(len(self.right))}
+        return found
 
     def same(self, ours: Column, theirs: Column) -> Column:
         """Compare one part; with right keys a part may be null on both sides."""
@@ -86,28 +88,27 @@ class Identity:
 
 def drop_affected(rows: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
     """Return the rows that have no affected key: a left one for all its rows, a right one for that without left."""
-    left, right = _split_keys(affected, identity)
-    kept = _join_keys(rows, left, identity, "left_anti")
+    for keys, only in _list_keys(affected, identity):
+        rows = _join_keys(rows, keys, identity, "left_anti", only)
+    return rows
+
+
+def _list_keys(affected: Affected, identity: Identity) -> list[tuple[DataFrame, Column]]:
+    """Return affected keys, and which rows are compared with them."""
+    left, right, all_rows = affected.left, affected.right, F.lit(True)
     if right is None:
-        return kept
-    return _join_keys(kept, right, identity, "left_anti", has_null(name_left_key(len(identity.left))))
+        return [(left, all_rows)]
+    if identity.has_pairs:
+        return [(left, all_rows), (right, has_null(name_left_key(len(identity.left))))]
+    # The keys of both sides at once, null on the side that they do not have.
+    return [(left.unionByName(right, allowMissingColumns=True), all_rows)]
 
 
-def _split_keys(affected: Affected, identity: Identity) -> tuple[DataFrame, DataFrame | None]:
-    """Return the keys that are compared first, and those of rows without left side where these are compared apart.
-
-    But for pairs, the keys of both sides are compared at once, null on the side that they do not have.
-    """
-    if affected.right is None or identity.has_pairs:
-        return affected.left, affected.right
-    return affected.left.unionByName(affected.right, allowMissingColumns=True), None
-
-
-def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, only: Column | None = None) -> DataFrame:
+def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, only: Column) -> DataFrame:
     names = [name for name in identity.names if name in keys.columns]
     renamed = keys.withColumnsRenamed({name: f"{name}_of" for name in names})
-    condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_of")) for name in names])
-    return rows.join(renamed, on=condition if only is None else condition & only, how=how)
+    same = [identity.same(F.col(name), F.col(f"{name}_of")) for name in names]
+    return rows.join(renamed, on=reduce(and_, same) & only, how=how)
 
 
 # --- What has to be written -----------------------------------------------------------------------------------------
@@ -125,8 +126,7 @@ class Difference:
     """What has to be written.
 
     Attributes:
-        rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes); computed already where
-            the table had to be read for it.
+        rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes).
         inserted: Rows that the table lacks.
         updated: Rows that it has with other values.
         deleted: Rows that it should not have, further copies of a row among them.
@@ -135,8 +135,7 @@ class Difference:
         operations: Operation -> number of its rows in ``rows``, where there are any.
         nulls: When images were asked for, column -> by how many rows it is null in more of the table than before.
         images: When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
-        ranges: Parts of the identity -> the least and the greatest value in ``rows``, as ``count_with_ranges`` finds
-            them; empty where nothing was compared.
+        ranges: Parts of the identity -> their range in ``rows``; empty where nothing was compared.
     """
 
     rows: DataFrame
@@ -172,8 +171,8 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     Args:
         new: The identity's columns and the table's columns, one row per identity; ``COPIES`` says how often a row
             shall stand in the table, once where there is no such column.
-        table: The table's rows at its pinned version; None when it does not exist. A column that is no part of the
-            identity may have another type than in ``new``: then the rows differ.
+        table: The table's rows at its pinned version; None when it does not exist. Where a column has another type
+            than in ``new``, the rows differ.
         identity: How rows are told apart.
         affected: The affected identities; None for all. Rows that have a part of the identity that is not among these
             are always compared.
@@ -209,48 +208,43 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
     is_updated = (F.col(_WANTED) > 0) & (F.col(_THERE) > 0) & (F.col(_EQUAL) == 0)
     growth = F.col(_WANTED) - F.col(_THERE)
-    (_, *counts), ranges = count_with_ranges(
+    (_, inserted, updated, deleted, emptied, *counts), ranges = count_with_ranges(
         found,
         names,
-        F.coalesce(F.sum(F.greatest(growth, F.lit(0))), F.lit(0)),
+        add_up(F.greatest(growth, F.lit(0))),
         F.count_if(is_updated),
-        F.coalesce(F.sum(F.greatest(-growth, F.lit(0))), F.lit(0)),
+        add_up(F.greatest(-growth, F.lit(0))),
         F.count_if(is_updated & F.col(_EMPTIED)),
-        *[F.coalesce(F.sum(_count_steps(letter)), F.lit(0)) for letter in "IUD"],
+        *map(_count_steps, "IUD"),
         *(map(_count_new_nulls, columns) if remember is not None and table is not None else ()),
     )
     rows = found.withColumn(OPERATION, F.explode(_STEPS))
     rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
-    inserted, updated, deleted, emptied = counts[:4]
-    operations = {letter: count for letter, count in zip("IUD", counts[4:7], strict=True) if count}
-    images: tuple[tuple[DataFrame, int], ...] = ()
-    if remember is not None and table is not None:
-        now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
-        were = found.where(F.col(_THERE) > 0)
-        images = (now.select(f"{_WAS}.*"), 1), (were.select(f"{_WAS}.*"), -1)
-    nulls = dict(zip(columns, counts[7:], strict=True)) if images else {}
-    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, nulls, images, ranges)
+    operations = {letter: count for letter, count in zip("IUD", counts, strict=False) if count}
+    result = Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, ranges=ranges)
+    if remember is None or table is None:
+        return result
+    now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
+    images = (now.select(f"{_WAS}.*"), 1), (found.where(F.col(_THERE) > 0).select(f"{_WAS}.*"), -1)
+    return replace(result, nulls=dict(zip(columns, counts[3:], strict=True)), images=images)
 
 
 def _count_new_nulls(column: str) -> Column:
     """Count the changed rows that have a null in a column now, less those that had one."""
     has_now = F.col(_NEW).isNotNull() & F.col(_NEW).getField(column).isNull()
     had = (F.col(_THERE) > 0) & F.col(_WAS).getField(column).isNull()
-    return F.coalesce(F.sum(has_now.cast("int") - had.cast("int")), F.lit(0))
+    return add_up(has_now.cast("int") - had.cast("int"))
 
 
 def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> Column:
     """Return what is remembered of a row: some values, and of the others whether there is one."""
     values = {name: F.col(row).getField(name) for name in columns}
-    kept = [
-        (value if name in remember else F.when(value.isNotNull(), F.lit(True))).alias(name)
-        for name, value in values.items()
-    ]
-    return F.struct(*kept)
+    seen = {name: each if name in remember else F.when(each.isNotNull(), True) for name, each in values.items()}
+    return F.struct(*[each.alias(name) for name, each in seen.items()])
 
 
 def _count_steps(letter: str) -> Column:
-    return F.size(F.filter(_STEPS, lambda each: each == letter))
+    return add_up(F.size(F.filter(_STEPS, lambda each: each == letter)))
 
 
 def _list_steps() -> Column:
@@ -267,25 +261,16 @@ def _list_steps() -> Column:
 
 
 def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
-    """Keep the old rows of affected keys, and those of another identity.
-
-    Keys are sent to every task while they are not large: otherwise all rows of the table would be shuffled. Keys that
-    nobody has counted may be any number.
-    """
+    """Keep the old rows of affected keys, and those of another identity."""
     # Behind a right or full join the left key may be null.
     near = old if identity.right else keep_in_ranges(old, affected.ranges)
     kinds = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    # Few keys are sent to every task, or all rows of the table would be shuffled; uncounted ones (0) may be many.
     is_small = 0 < affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)
     if is_small and affected.right is None:
         affected = replace(affected, left=F.broadcast(affected.left))
-    left, right = _split_keys(affected, identity)
-    kept = _join_keys(near, left, identity, "left_semi")
-    if right is not None:  # a left key stands for all its rows, a right one for that without left
-        lookup_only = has_null(name_left_key(len(identity.left)))
-        kept = kept.unionByName(_join_keys(near.where(lookup_only), right, identity, "left_semi"))
-    for name in [name for name in identity.names if name not in identity.keys]:
-        kept = kept.unionByName(old.where(F.col(name).isNotNull()))
-    return kept
+    kept = [_join_keys(near, keys, identity, "left_semi", only) for keys, only in _list_keys(affected, identity)]
+    return unite([*kept, *[old.where(F.col(n).isNotNull()) for n in identity.names if n not in identity.keys]])
 
 
 def _pair(
@@ -301,19 +286,23 @@ def _pair(
     stale = stale.withColumnsRenamed({name: f"{name}_old" for name in names})
     condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_old")) for name in names])
     now, before = F.col(_NEW), F.col(_OLD)
-    fields, kinds = _take_fields(fresh, _NEW), {each.name: each.dataType for each in _take_fields(stale, _OLD)}
-    same = reduce(and_, [_compare(each.name, each.dataType, kinds[each.name]) for each in fields])
-    lost = [(each.name, each.dataType) for each in fields if each.name in emptied_in]
-    emptied = reduce(
-        or_, [tell_emptied(before.getField(n), kinds[n], now.getField(n), k) for n, k in lost], F.lit(False)
+    kinds, were = (
+        {each.name: each.dataType for each in rows.select(f"{row}.*").schema}
+        for rows, row in ((fresh, _NEW), (stale, _OLD))
     )
+    same = reduce(and_, [_compare(name, kind, were[name]) for name, kind in kinds.items()])
+    lost = [
+        tell_emptied(before.getField(name), were[name], now.getField(name), kind)
+        for name, kind in kinds.items()
+        if name in emptied_in
+    ]
     return fresh.join(stale, on=condition, how="full").select(
         *[F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)).alias(name) for name in names],
         now,
         F.coalesce(F.col(_WANTED), F.lit(0)).alias(_WANTED),
         before.isNotNull().cast("int").alias(_THERE),
         (now.isNotNull() & before.isNotNull() & same).cast("int").alias(_EQUAL),
-        emptied.alias(_EMPTIED),
+        reduce(or_, lost, F.lit(False)).alias(_EMPTIED),
         *([was.alias(_WAS)] if was is not None else []),
     )
 
@@ -329,12 +318,6 @@ def _count_copies(pairs: DataFrame, names: Sequence[str]) -> DataFrame:
     )
 
 
-def _take_fields(rows: DataFrame, column: str) -> Sequence[T.StructField]:
-    """Return the fields of a struct column."""
-    fields: Sequence[T.StructField] = rows.schema[column].dataType.fields  # type: ignore[attr-defined]
-    return fields
-
-
 def _compare(name: str, kind: T.DataType, was: T.DataType) -> Column:
     """Tell whether a column of the new row says the same as in the old one. Whether a part may be null is no matter."""
     if kind.simpleString().lower() != was.simpleString().lower():
@@ -345,147 +328,36 @@ def _compare(name: str, kind: T.DataType, was: T.DataType) -> Column:
 
 # --- What a value has lost ------------------------------------------------------------------------------------------
 
+_ALL = 2**31 - 1
+"""More than any list or map has."""
+
 
 def tell_emptied(before: Column, was: T.DataType, now: Column, kind: T.DataType) -> Column:
-    """Tell whether a value, or a part of it, is null in the new row and was not in the old one; never null.
+    """Tell whether a value, or a field in it that both types have, is null and was not before; never null.
 
-    A struct has lost something when one of its fields has; a list or a map, when more of its elements or values than
-    before are null or have a null in them. What only one of the two types has is not looked at.
-
-    Args:
-        before: The old value.
-        was: Its type.
-        now: The new value.
-        kind: Its type.
+    A list or a map has lost something when more of its elements or values than before are null or have a null in them.
     """
-    parts = [before.isNotNull() & now.isNull()]
-    for old, new in _pair_fields(was, kind):
-        parts.append(tell_emptied(before.getField(old.name), old.dataType, now.getField(new.name), new.dataType))
-    if _pair_elements(was, kind) is not None:
-        parts.append(_count_holes(now, kind, was) > _count_holes(before, was, kind))
-    return F.coalesce(reduce(or_, parts), F.lit(False))
+    pairs = zip(_count_nulls(now, kind, was), _count_nulls(before, was, kind), strict=True)
+    return reduce(or_, [more > fewer for more, fewer in pairs], F.lit(False))
 
 
-def _pair_fields(one: T.DataType, other: T.DataType) -> list[tuple[T.StructField, T.StructField]]:
-    """Return the fields that two structs share, whatever the case of their names; none for other types."""
-    if not isinstance(one, T.StructType) or not isinstance(other, T.StructType):
-        return []
-    there = {each.name.lower(): each for each in one.fields}
-    return [(there[each.name.lower()], each) for each in other.fields if each.name.lower() in there]
+def _count_nulls(value: Column, kind: T.DataType, other: T.DataType) -> list[Column]:
+    """Return of each leaf of a struct, in order, whether it is null, of lists and maps how many have a null in them."""
+    if isinstance(kind, T.StructType) and isinstance(other, T.StructType):
+        ours, theirs = ({each.name.lower(): each for each in of.fields} for of in (kind, other))
+        shared = [(ours[name], theirs[name].dataType) for name in sorted(ours.keys() & theirs.keys())]
+        return [leaf for each, its in shared for leaf in _count_nulls(value.getField(each.name), each.dataType, its)]
+    if isinstance(kind, T.ArrayType) and isinstance(other, T.ArrayType):
+        elements, inner = value, (kind.elementType, other.elementType)
+    elif isinstance(kind, T.MapType) and isinstance(other, T.MapType):
+        elements, inner = F.map_values(value), (kind.valueType, other.valueType)
+    else:
+        return [value.isNull().cast("int")]
 
+    def has_null_in(element: Column) -> Column:
+        return reduce(or_, [leaf > 0 for leaf in _count_nulls(element, *inner)], F.lit(False))
 
-def _pair_elements(one: T.DataType, other: T.DataType) -> tuple[T.DataType, T.DataType] | None:
-    """Return the types of the elements of two lists, or of the values of two maps; None for other types."""
-    if isinstance(one, T.ArrayType) and isinstance(other, T.ArrayType):
-        return one.elementType, other.elementType
-    if isinstance(one, T.MapType) and isinstance(other, T.MapType):
-        return one.valueType, other.valueType
-    return None
-
-
-def _count_holes(value: Column, kind: T.DataType, other: T.DataType) -> Column:
-    """Count the elements or values that are null or have a null in them, in the parts that ``other`` has, too."""
-    pair = _pair_elements(kind, other)
-    assert pair is not None  # noqa: S101 - callers have looked
-
-    elements = F.map_values(value) if isinstance(kind, T.MapType) else value
-    return F.when(value.isNotNull(), F.size(F.filter(elements, lambda each: _has_hole(each, *pair)))).otherwise(0)
-
-
-def _has_hole(value: Column, kind: T.DataType, other: T.DataType) -> Column:
-    parts = [value.isNull()]
-    parts += [
-        _has_hole(value.getField(ours.name), ours.dataType, theirs.dataType)
-        for ours, theirs in _pair_fields(kind, other)
-    ]
-    if _pair_elements(kind, other) is not None:
-        parts.append(_count_holes(value, kind, other) > 0)
-    return F.coalesce(reduce(or_, parts), F.lit(False))
-
-
-# --- What a table's constraints demand of rows that are about to be written -----------------------------------------
-
-_VIOLATED = "__enrich_violated_"
-
-
-def complete_rows(rows: DataFrame, table: DataFrame | None, identity: Identity, demands: Demands) -> DataFrame:
-    """Return the rows that a difference writes as the table will hold them.
-
-    Args:
-        rows: The identity's columns, ``OPERATION`` and the columns that are written.
-        table: The table's rows with all its columns; None where none of them stay.
-        identity: How rows are told apart.
-        demands: What the table fills in by itself.
-
-    Returns:
-        The identity's columns and those of ``rows`` and of ``table``.
-    """
-    written = {name.lower() for name in rows.columns}
-    rows = rows.where(F.col(OPERATION).isin("I", "U")) if OPERATION in rows.columns else rows
-    lacking = [name for name in table.columns if name.lower() not in written] if table is not None else []
-    stored = [name for name in lacking if name not in demands.generated]
-    if table is not None and stored:
-        known = table.select(
-            *[part.alias(f"{name}_of") for name, part in identity.of().items()],
-            *[F.col(quote(name)).alias(f"{name}_was") for name in stored],
-        )
-        names = identity.names
-        same = [F.col(name).eqNullSafe(F.col(f"{name}_of")) for name in names]
-        kinds = {name: table.schema[name].dataType for name in stored}
-        filled = [
-            F.when(F.col(OPERATION) == "U", F.col(quote(f"{name}_was")))
-            .otherwise(F.expr(demands.defaults.get(name) or "null").cast(kinds[name]))
-            .alias(name)
-            for name in stored
-        ]
-        rows = rows.join(known, on=same, how="left").select(*[F.col(quote(name)) for name in rows.columns], *filled)
-    computed = {name: F.expr(demands.generated[name]) for name in lacking if name in demands.generated}
-    return rows.withColumns(computed) if computed else rows
-
-
-def fill_generated(rows: DataFrame, generated: Mapping[str, str]) -> DataFrame:
-    """Return rows in which generated columns that they have are computed where they are null, if they can be."""
-    for name, expression in generated.items():
-        value = F.coalesce(F.col(quote(name)), F.expr(expression))
-        if name in rows.columns and _can_compute(rows, value):
-            rows = rows.withColumn(name, value.cast(rows.schema[name].dataType))
-    return rows
-
-
-def mark_violations(
-    rows: DataFrame, constraints: Sequence[Constraint]
-) -> tuple[DataFrame, dict[Constraint, tuple[Column, int]]]:
-    """Return rows with a column for each constraint, and of each that does not hold this column and its rows' number.
-
-    A constraint that cannot be computed here, for instance with a function that only another program has, is left to
-    Delta.
-    """
-    marks = {}
-    for at, each in enumerate(constraints):
-        column = F.col(quote(*each.path)) if each.path else F.lit(None)
-        violated = {  # as Delta sees it: a CHECK that is null does not hold
-            NOT_NULL: column.isNull(),
-            LENGTH: F.coalesce(F.length(column) > each.limit, F.lit(False)) if each.type == LENGTH else column,
-            CHECK: ~F.coalesce(F.expr(each.expression or "true"), F.lit(False)),
-            GENERATED: ~column.eqNullSafe(F.expr(each.expression or "true")),
-        }[each.type]
-        if _can_compute(rows, violated):
-            marks[f"{_VIOLATED}{at}"] = (each, violated)
-    if not marks:
-        return rows, {}
-    marked = rows.withColumns({name: violated for name, (_, violated) in marks.items()})
-    counts = aggregate(marked, *[F.count_if(F.col(name)) for name in marks])
-    return marked, {
-        each: (F.col(name), count) for (name, (each, _)), count in zip(marks.items(), counts, strict=True) if count
-    }
-
-
-def _can_compute(rows: DataFrame, condition: Column) -> bool:
-    try:
-        rows.select(condition)
-    except AnalysisException:
-        return False
-    return True
+    return [F.when(value.isNull(), _ALL).otherwise(F.size(F.filter(elements, has_null_in)))]
 
 
 # --- Rows that are kept out of the target, as the quarantine table holds them ---------------------------------------
@@ -525,7 +397,8 @@ class QuarantineIdentity(Identity):
         """Return staged name -> expression over the table's columns (below ``prefix``)."""
         lacks_key = is_keyless(prefix)
         keyed = {name: F.when(~lacks_key, part) for name, part in super().of(prefix).items()}
-        return {**keyed, _CONTENT: F.when(lacks_key, hash_content(self.columns, prefix, self.stored))}
+        values = [self.stored.get(each.name, F.col(prefix + quote(each.name))) for each in self.columns]
+        return {**keyed, _CONTENT: F.when(lacks_key, hash_content(self.columns, values))}
 
     def same(self, ours: Column, theirs: Column) -> Column:
         """Compare one part, which may be null on both sides."""
@@ -546,31 +419,24 @@ def stage_quarantined_rows(bad: DataFrame, keyless: DataFrame | None, columns: S
     failing = bad.withColumns({_CONTENT: F.lit(None).cast("string"), COPIES: F.lit(1).cast("long")})
     if keyless is None:
         return failing
+    content = hash_content(columns, [F.col(quote(each.name)) for each in columns])
     values = [F.any_value(quote(name)).alias(name) for name in keyless.columns]
-    counted = keyless.groupBy(hash_content(columns).alias(_CONTENT)).agg(F.count("*").alias(COPIES), *values)
+    counted = keyless.groupBy(content.alias(_CONTENT)).agg(F.count("*").alias(COPIES), *values)
     return failing.unionByName(counted, allowMissingColumns=True)
 
 
-def hash_content(
-    columns: Sequence[T.StructField], prefix: str = "", stored: Mapping[str, Column] | None = None
-) -> Column:
-    """Return a fingerprint of a row's values in some columns, which are below the prefix unless they are ``stored``.
-
-    Texts go in as bytes: JSON has the same character for all bytes that are no UTF-8.
-    """
-    stored, parts = stored or {}, []
-    for i, each in enumerate(columns):
-        kind = _read_as_bytes(each.dataType)
-        column = stored.get(each.name, F.col(prefix + quote(each.name)))
-        parts.append(make_comparable(column.cast(kind), kind).alias(f"c{i}"))
-    return F.sha2(F.to_json(F.struct(*parts), _EXACT), 256)
+def hash_content(columns: Sequence[T.StructField], values: Sequence[Column]) -> Column:
+    """Return a fingerprint of a row's values. Texts go in as bytes: JSON has one character for all that is no UTF-8."""
+    kinds = [_read_as_bytes(each.dataType) for each in columns]
+    parts = [make_comparable(value.cast(kind), kind) for value, kind in zip(values, kinds, strict=True)]
+    named = [part.alias(f"c{i}") for i, part in enumerate(parts)]
+    return F.sha2(F.to_json(F.struct(*named), _EXACT), 256)
 
 
 def _read_as_bytes(kind: T.DataType) -> T.DataType:
     """Return a type with binaries in place of its texts."""
     if isinstance(kind, T.StructType):
-        fields = [T.StructField(each.name, _read_as_bytes(each.dataType)) for each in kind.fields]
-        return T.StructType(fields)
+        return T.StructType([T.StructField(each.name, _read_as_bytes(each.dataType)) for each in kind.fields])
     if isinstance(kind, T.ArrayType):
         return T.ArrayType(_read_as_bytes(kind.elementType))
     if isinstance(kind, T.MapType):

@@ -20,8 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from operator import and_, or_
-from typing import Protocol
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -37,7 +36,15 @@ from enrich.base.spec import (
     name_reference,
     name_right_key,
 )
-from enrich.frames.columns import aggregate, drop_nulls, evaluate_where, has_null, keep_in_ranges, pack_rows
+from enrich.frames.columns import (
+    add_up,
+    aggregate,
+    drop_nulls,
+    evaluate_where,
+    has_null,
+    keep_in_ranges,
+    pack_rows,
+)
 
 # --- Which joins of a job come before another one, and which of them decide what it sees ----------------------------
 
@@ -74,14 +81,16 @@ def list_deciding_steps(spec: JoinSpec, step: Step, *, exact: bool = False) -> l
 # --- What a kind of join does, and the snapshots that it reads ------------------------------------------------------
 
 
-class StepKind(Protocol):
-    """One kind of join: what it makes of rows, and which rows refer to what; ``enrich.joins`` has a module for each.
+class StepKind:
+    """One kind of join: what it makes of rows, and which rows refer to what.
+
+    ``enrich.joins`` has a module for each, with an instance as ``KIND``.
 
     Attributes:
-        CARRIES: Whether a row refers to one key at most, so that what refers and the driving row are read at once.
+        carries: Whether a row refers to one key at most, so that what refers and the driving row are read at once.
     """
 
-    CARRIES: bool
+    carries = False
 
     def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
         """Join a lookup to the rows so far.
@@ -90,20 +99,24 @@ class StepKind(Protocol):
         list, an alias. Out: the same, with the lookup's, its ``name_partners``, and ``ALIVE`` where the join keeps a
         row.
         """
+        raise NotImplementedError
 
     def refer(self, rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:
         """Return the parts of the key that live rows refer to, and the rows in which these are columns."""
+        raise NotImplementedError
 
-    def narrow(self, sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:
-        """Return the references of rows, to go by which of the lookup's changed keys they may lead to.
-
-        In and out: among others ``__enrich_j*``; ``changed``: the same, the changed keys.
-        """
+    def narrow(self, sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:  # noqa: ARG002
+        """Return the references by which rows lead to changed keys, with ``__enrich_j*`` as in ``changed``."""
+        return found
 
     def ask(
-        self, sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
+        self,
+        sources: Sources,
+        step: Step,
+        rows: DataFrame,
+        others: Callable[[], Mapping[str, DataFrame]],  # noqa: ARG002
     ) -> tuple[tuple[str, ...], DataFrame]:
-        """Return what rows refer to, for ``why``.
+        """Return what rows refer to, for ``why``; as long as nothing else is said, by the lookup's key alone.
 
         Args:
             sources: The job's sources.
@@ -116,6 +129,7 @@ class StepKind(Protocol):
             values, one row a reference, nulls included. Where a row of the lookup with these values is not yet a
             partner, ``VERDICT``, too: why such a reference has one, or why not.
         """
+        return sources.spec.sources[step.alias].key, refer(sources, rows, step)
 
 
 @dataclass(frozen=True)
@@ -144,35 +158,33 @@ class Sources:
         """Return ``frame`` for the affected rows of a source that has the driving source's key; None: for all."""
         if affected is None:
             return self.frame(alias, names)
-        keys = name_left_key(len(names))
         known = affected.known.get(alias)
         found = known.rows.toDF(*names, alias) if known is not None else None
         wanted = known.others if known is not None else affected.left
         if wanted is None:
             assert found is not None  # noqa: S101 - all rows are known
             return found
-        ranges = {name: affected.ranges[key] for key, name in zip(keys, names, strict=True) if key in affected.ranges}
-        rows = keep_in_ranges(self.frame(alias, names), ranges).join(
-            wanted.toDF(*names), on=list(names), how="left_semi"
-        )
+        keys = zip(name_left_key(len(names)), names, strict=True)
+        ranges = {name: affected.ranges[key] for key, name in keys if key in affected.ranges}
+        rows = keep_in_ranges(self.frame(alias, names), ranges)
+        rows = rows.join(wanted.toDF(*names), on=list(names), how="left_semi")
         return rows if found is None else found.unionByName(rows)
 
 
 ALIVE = "__enrich_alive"
 VERDICT = "__enrich_verdict"
 """Why a reference whose values the lookup has has a partner, or why not: a reason."""
-SALT = "__enrich_salt"
+SALT, _ZERO = "__enrich_salt", "__enrich_zero"
 """Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
-SALTS = 64
-"""Over how many values rows are spread that cannot have a partner."""
+_SALTS = 64
 
 
 def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
-    """Join the affected rows anew.
+    """Join the affected rows anew; None: all.
 
     Returns:
         ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join, or an interval join),
-        ``LIVE``, one ``name_partners`` a join, and the target's columns. ``affected=None`` means all keys.
+        ``LIVE``, one ``name_partners`` a join, and the target's columns.
     """
     spec = sources.spec
     rows = add_key(spec, apply_steps(sources, affected, spec.steps))
@@ -192,18 +204,13 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
     spec = sources.spec
     alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
     keys = name_left_key(len(spec.key_columns))
-    start = (
-        alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id()).localCheckpoint()
-    )
-    steps = leave_own_rows_out(spec.steps)
+    start = alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id())
+    start, steps = start.localCheckpoint(), leave_own_rows_out(spec.steps)
     if spec.interval_step is not None:  # which would give a row for each partner
         alias = spec.interval_step.alias
         kind = sources.frame(alias, name_right_key(len(spec.sources[alias].key))).schema[alias].dataType
         start, steps = start.withColumn(alias, F.lit(None).cast(kind)), [each for each in steps if each.alias != alias]
-    rows = start.withColumn(ALIVE, F.lit(True))
-    for step in steps:
-        rows = sources.kind_of(step).join(sources, rows, None, step)
-    joined = add_key(spec, rows)
+    joined = add_key(spec, _join_steps(sources, start, None, steps))
     condition = _meet_condition(spec)
     # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
     return joined.select(
@@ -226,9 +233,12 @@ def _meet_condition(spec: JoinSpec) -> Column:
 
 def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
     """Apply ``steps`` left to right to the driving rows, or to the affected ones of them."""
-    spec = sources.spec
-    keys = name_left_key(len(spec.key_columns))
-    rows = sources.affected_rows(spec.driving, keys, affected).withColumn(ALIVE, F.lit(True))
+    keys = name_left_key(len(sources.spec.key_columns))
+    return _join_steps(sources, sources.affected_rows(sources.spec.driving, keys, affected), affected, steps)
+
+
+def _join_steps(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
+    rows = rows.withColumn(ALIVE, F.lit(True))
     for step in steps:
         rows = sources.kind_of(step).join(sources, rows, affected, step)
     return rows
@@ -241,8 +251,8 @@ def list_identity(rows: DataFrame) -> list[str]:
 
 def count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
     """Return how a join went for a row, as ``name_partners`` tells it."""
-    parts = {"rows": rows, "matched": matched, "nulls": nulls}
-    return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts.items()])
+    parts = zip(_PARTS, (rows, matched, nulls), strict=True)
+    return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts])
 
 
 def find_references(
@@ -262,8 +272,7 @@ def find_references(
         sources: The job's sources.
         step: The join.
         affected: The rows to look at; None for all.
-        changed: ``__enrich_j*``, the changed keys of the lookup: a row of an as-of join then refers to the last version
-            until its moment, of those that are there and of the changed ones. Without them it refers to its moment.
+        changed: ``__enrich_j*``, the changed keys of the lookup, which references are narrowed to; None: to nothing.
         carry: Whether the driving rows shall come along, for which the source is then read once.
 
     Returns:
@@ -271,25 +280,22 @@ def find_references(
         ``__enrich_j*``, the referenced key without nulls; one row per referenced element. With ``carry``, the struct
         of the driving source, too, where the references stand in its rows as they are.
     """
-    spec = sources.spec
+    spec, kind = sources.spec, sources.kind_of(step)
     before = list_deciding_steps(spec, step)
-    carried = [spec.driving] if carry and sources.kind_of(step).CARRIES and not before else []
+    carried = [spec.driving] if carry and kind.carries and not before else []
     found = refer(sources, apply_steps(sources, affected, before), step, carried)
-    names = [name for name in found.columns if name.startswith("__enrich_j")]
-    found = drop_nulls(found, names)
-    return found if changed is None else sources.kind_of(step).narrow(sources, found, step, changed)
+    found = drop_nulls(found, [name for name in found.columns if name.startswith("__enrich_j")])
+    return found if changed is None else kind.narrow(sources, found, step, changed)
 
 
 def refer(sources: Sources, rows: DataFrame, step: Step, carried: Sequence[str] = ()) -> DataFrame:
-    """Return what the live rows before a join refer to, as ``references`` does, references that are null included.
+    """Return what the live rows before a join refer to, as ``find_references`` does, and null references with them.
 
-    A list that is null refers to null once; an empty one refers to nothing. In an interval join, what ``match`` equals
-    is the reference.
+    A list that is null refers to null once; an empty one refers to nothing.
     """
-    spec = sources.spec
-    rows = add_key(spec, rows).where(F.col(ALIVE))
+    rows = add_key(sources.spec, rows).where(F.col(ALIVE))
     identity = list_identity(rows)
-    rows, parts = sources.kind_of(step).refer(rows, spec, step)
+    rows, parts = sources.kind_of(step).refer(rows, sources.spec, step)
     names = name_reference(len(parts))
     return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)
 
@@ -331,8 +337,13 @@ def look_up(sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]
 
 def spread_nulls(keys: Sequence[str], names: Sequence[str]) -> Column:
     """Return 0 where all of the columns ``names`` have a value, and elsewhere a number that depends on ``keys``."""
-    is_null = has_null(names)
-    return F.when(is_null, F.pmod(F.hash(*keys), F.lit(SALTS)) + 1).otherwise(0)
+    return F.when(has_null(names), F.pmod(F.hash(*keys), F.lit(_SALTS)) + 1).otherwise(0)
+
+
+def join_spread(rows: DataFrame, lookup: DataFrame, same: Column) -> DataFrame:
+    """Join at most one partner to each row; rows whose ``SALT`` is not 0 have none, and no task gets all of these."""
+    lookup = lookup.withColumn(_ZERO, F.lit(0))
+    return rows.join(lookup, on=same & (F.col(SALT) == F.col(_ZERO)), how="left").drop(_ZERO)
 
 
 # --- How joins went: the partners that rows have found, added up; and rows without one ------------------------------
@@ -349,25 +360,15 @@ def sum_partners(
         The number of rows, without pairs; alias -> how the join went; for how many rows each of ``marks`` is true.
     """
     marks = marks or {}
-    sums = [
-        F.coalesce(F.sum(F.col(name_partners(step.alias)).getField(part)), F.lit(0))
-        for step in steps
-        for part in _PARTS
-    ]
+    sums = [add_up(F.col(name_partners(step.alias)).getField(part)) for step in steps for part in _PARTS]
     # Each row on the left of the pairs of an interval join is there by itself, too.
-    parts = [F.col(name).isNull() for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
     has_pairs = any(step.interval is not None for step in steps)
-    counted_rows = F.count_if(reduce(or_, parts)) if has_pairs else F.count("*")
+    counted_rows = F.count_if(has_null(list_identity(rows))) if has_pairs else F.count("*")
     found = aggregate(rows, counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()])
     end = 1 + len(sums)
     counted = (found[i : i + len(_PARTS)] for i in range(1, end, len(_PARTS)))
     partners = {step.alias: LookupState(*each) for step, each in zip(steps, counted, strict=True)}
     return found[0], partners, dict(zip(marks, found[end:], strict=True))
-
-
-def find_orphans(rows: DataFrame, alias: str) -> DataFrame:
-    """Return the rows that refer to a lookup without finding a partner; for lists one element is enough."""
-    return rows.where(_is_orphan(alias))
 
 
 def find_new_orphans(rows: DataFrame, alias: str, names: Sequence[str], before: DataFrame | None) -> DataFrame:
@@ -379,10 +380,10 @@ def find_new_orphans(rows: DataFrame, alias: str, names: Sequence[str], before: 
     Returns:
         ``new``: one row per row that refers to the lookup; true when it is an orphan and was none before.
     """
-    referring = rows.where(_count_referring(alias) > 0).select(*names, _is_orphan(alias).alias("is"))
+    referring = rows.where(_count_referring(alias) > 0).select(*names, is_orphan(alias).alias("is"))
     if before is None:
         return referring.select(F.col("is").alias("new"))
-    was = find_orphans(before, alias).select(*names, F.lit(True).alias("was"))
+    was = before.where(is_orphan(alias)).select(*names, F.lit(True).alias("was"))
     was = was.withColumnsRenamed({name: f"{name}_was" for name in names})
     # Null-safe: a pair has a part that a lookup-only row lacks.
     same = [F.col(name).eqNullSafe(F.col(f"{name}_was")) for name in names]
@@ -396,5 +397,6 @@ def _count_referring(alias: str) -> Column:
     return partners.getField("rows") - partners.getField("nulls")
 
 
-def _is_orphan(alias: str) -> Column:
+def is_orphan(alias: str) -> Column:
+    """Tell whether a row refers to a lookup without finding a partner; for lists one element is enough."""
     return _count_referring(alias) > F.col(name_partners(alias)).getField("matched")

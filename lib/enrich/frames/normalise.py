@@ -83,35 +83,17 @@ def _apply(column: Column, step: str) -> Column:
 
 
 def _compose(column: Column) -> Column:
-    """Spark has no function for Unicode's forms: this one step runs in Python workers, on Arrow batches.
+    """Spark has no function for Unicode's forms: this one step runs in Python workers.
 
-    The function is local, so that it travels by value: workers need pyarrow, but not enrich. Spark 4.0 has functions on
-    Arrow batches only for pandas, which costs a copy.
+    The function is local, so that it travels by value: workers need pandas and pyarrow, but not enrich.
     """
-    import pyarrow as pa
-
-    on_arrow = getattr(F, "arrow_udf", None)  # new in 4.1, not in its stubs
-    if on_arrow is None:
-        return _compose_with_pandas(column)
-
-    def nfc(texts: Any) -> Any:
-        import pyarrow.compute
-
-        return pyarrow.compute.utf8_normalize(texts, form="NFC")
-
-    nfc.__annotations__ = {"texts": pa.Array, "return": pa.Array}  # where Spark looks for the kind of function
-    found: Column = on_arrow(nfc, TEXT_TYPE)(column)
-    return found
-
-
-def _compose_with_pandas(column: Column) -> Column:
     import pandas as pd  # type: ignore[import-untyped]
     from pyspark.sql.pandas.functions import pandas_udf
 
     def nfc(texts: Any) -> Any:
         return texts.str.normalize("NFC")
 
-    nfc.__annotations__ = {"texts": pd.Series, "return": pd.Series}
+    nfc.__annotations__ = {"texts": pd.Series, "return": pd.Series}  # where Spark looks for the kind of function
     wrap: Any = pandas_udf  # its overloads do not know functions whose annotations come later
     found: Column = wrap(nfc, TEXT_TYPE)(column)
     return found

@@ -24,7 +24,7 @@ _JOBS = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history
 
 
 class JobKind(Protocol):
-    """A kind of job, on its way from a window to rows; a module whose functions these are is one."""
+    """A kind of job, on its way from a window to rows: a module with these functions."""
 
     def read_changes(self, run: Run) -> Changes:
         """Return what the windows of the sources bring."""
@@ -36,16 +36,10 @@ class JobKind(Protocol):
         """Compute the affected rows anew from the pinned snapshots; None: all."""
 
     def derive_rows(self, run: Run, affected: Affected | None) -> DataFrame:
-        """Return rows as the sources have them at the window's end, in the form of ``Rows.frame``, nothing counted.
-
-        Of a history: the versions that begin now, as if the window's end were all there ever was.
-        """
+        """Return rows as the sources have them at the window's end, in the form of ``Rows.frame``, nothing counted."""
 
     def show_keyless(self, run: Run, rows: DataFrame) -> DataFrame:
-        """Return rows of the driving source that lack a part of their key as the quarantine shows them.
-
-        In: its used columns. Out: the target's.
-        """
+        """Return rows of the driving source without a whole key, its used columns, with the target's columns."""
 
     def list_tables_read(self, run: Run, changed: Changes, affected: Affected) -> set[str]:
         """Return the sources whose tables a run reads beside their feeds, and beside those of all kinds."""
@@ -64,4 +58,4 @@ def find_kind(spec: JobSpec) -> JobKind:
 
 def find_step_kind(step: Step) -> StepKind:
     """Return what the kind of a join does."""
-    return cast("StepKind", import_module(step.module or f"enrich.joins.{step.kind}"))
+    return cast("StepKind", import_module(step.module or f"enrich.joins.{step.kind}").KIND)

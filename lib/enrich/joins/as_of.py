@@ -16,51 +16,100 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from operator import add, and_
+from operator import add
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import Affected, Step, name_left_key, name_reference
-from enrich.frames.columns import evaluate_where, pack_rows
-from enrich.frames.join import SALT, VERDICT, Sources, list_identity, look_up, spread_nulls
-from enrich.frames.join import refer as list_references
-from enrich.joins import foreign_key
-from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
-from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
+from enrich.base.spec import Step, name_left_key, name_reference
+from enrich.frames import join
+from enrich.frames.columns import are_equal, evaluate_where, pack_rows
+from enrich.frames.join import SALT, VERDICT, Sources, spread_nulls
+from enrich.joins.foreign_key import ForeignKey
 from enrich.project.kinds.as_of import ENDED, GONE, TOO_EARLY
 from enrich.project.kinds.syntax import MATCHED
 
 LATEST = "__enrich_latest"
 """The time from which the version that was found holds; null when there is none."""
-_PIECE, _BEGINNINGS, _TIMES, _ZERO = "__enrich_piece", "__enrich_beginnings", "__enrich_times", "__enrich_zero"
+_PIECE, _BEGINNINGS, _TIMES = "__enrich_piece", "__enrich_beginnings", "__enrich_times"
 _FEW = 4
 _TOGETHER = 8192
 """Of so many times of a key, one is a cut on average: a task sorts about so many of one key at once."""
 _STEPS = tuple(2**power for power in range(15, -1, -1))
 
 
-def join(sources: Sources, rows: DataFrame, _affected: Affected | None, step: Step) -> DataFrame:
-    """Join the version that was valid at the row's moment.
+class AsOf(ForeignKey):
+    """A join of the version that is valid at the row's moment.
 
     The last part of the lookup's key is found first: the time from which that version holds.
     """
-    return foreign_key.join_referenced(sources, rows, step, _search, lambda moment: keep_valid(step, moment))
+
+    def search(
+        self, sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]
+    ) -> tuple[DataFrame, DataFrame, Sequence[str]]:
+        """Find the time from which the version of the row's moment holds."""
+        rows, lookup = join.look_up(sources, step, rows, wanted[:-1])
+        rows = find_latest(rows, lookup.select(*name_reference(len(wanted))), wanted)
+        found = [*wanted[:-1], LATEST]
+        salt = spread_nulls(name_left_key(len(sources.spec.key_columns)), found)
+        return rows.withColumn(SALT, salt), lookup, found
+
+    def accept(self, step: Step, last: Column) -> Column:
+        """Return the version where it holds at the moment ``last``."""
+        return keep_valid(step, last)
+
+    def narrow(self, sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:
+        """Return the references to the last version until a row's moment, of those that are there or have changed."""
+        names = changed.columns
+        return find_touched(found, sources.frame(step.alias, names).select(*names), changed)
+
+    def ask(
+        self, sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
+    ) -> tuple[tuple[str, ...], DataFrame]:
+        """Return what rows refer to but for their moment, and how the search for the version of that moment goes.
+
+        =================================================  ==================
+        version of the moment                              reason
+        =================================================  ==================
+        there, valid                                       ``matched``
+        valid only with the rows of one of ``others``      that of these rows
+        the first one begins later                         ``too_early``
+        there, ended by then                               ``ended``
+        there, and says that the thing is gone             ``gone``
+        =================================================  ==================
+
+        A row without a moment has no reference at all.
+        """
+        rows, source = join.refer(sources, rows, step), sources.spec.sources[step.alias]
+        wanted = name_reference(len(source.key))
+        names = [f"__enrich_w{i}" for i in range(len(wanted))]
+
+        def judge(rows: DataFrame, versions: DataFrame, verdict: str) -> DataFrame:
+            """Add whether any version begins not after the row's moment, and whether the last of these is valid."""
+            lookup = pack_rows(versions, source, names)
+            found = find_latest(rows.withColumn(SALT, spread_nulls(wanted, wanted)), lookup.select(*names), wanted)
+            joined = found.join(lookup, on=are_equal([*wanted[:-1], LATEST], names), how="left")
+            ended, gone = _has_ended(step, F.col(wanted[-1])), _is_gone(step)
+            told = F.struct(F.col(step.alias).isNotNull().alias("found"), ended.alias("ended"), gone.alias("gone"))
+            return joined.withColumn(verdict, told).drop(SALT, LATEST, *lookup.columns)
+
+        def is_matched(verdict: str) -> Column:
+            told = F.col(verdict)
+            return told.getField("found") & ~told.getField("ended") & ~told.getField("gone")
+
+        rows = judge(rows, sources.snapshots[step.alias], VERDICT)
+        reason = F.when(is_matched(VERDICT), MATCHED)
+        for word, versions in others().items():
+            rows = judge(rows, versions, f"__enrich_{word}")
+            reason = reason.when(is_matched(f"__enrich_{word}"), word)
+        reason = reason.when(~F.col(VERDICT).getField("found"), TOO_EARLY)
+        reason = reason.when(F.col(VERDICT).getField("ended"), ENDED).otherwise(GONE)
+        *parts, moment = wanted
+        known = [F.when(F.col(moment).isNotNull(), F.col(part)).alias(part) for part in parts]
+        return source.key[:-1], rows.select(*join.list_identity(rows), *known, reason.alias(VERDICT))
 
 
-def _search(
-    sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]
-) -> tuple[DataFrame, DataFrame, Sequence[str]]:
-    rows, lookup = look_up(sources, step, rows, wanted[:-1])
-    rows = find_latest(rows, lookup.select(*name_reference(len(wanted))), wanted)
-    found = [*wanted[:-1], LATEST]
-    return rows.withColumn(SALT, spread_nulls(name_left_key(len(sources.spec.key_columns)), found)), lookup, found
-
-
-def narrow(sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:
-    """Return the references to the last version until a row's moment, of those that are there or have changed."""
-    names = changed.columns
-    return find_touched(found, sources.frame(step.alias, names).select(*names), changed)
+KIND = AsOf()
 
 
 def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> DataFrame:
@@ -79,16 +128,11 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
     parts = [f"__enrich_v{i}" for i in range(len(ours))]
     pieces = cut_into_pieces(versions.toDF(*parts, "__enrich_time"), parts, "__enrich_time")
     beginnings = pieces.groupBy(*parts).agg(F.sort_array(F.collect_list(_PIECE)).alias(_BEGINNINGS))
-    same = reduce(and_, [F.col(our) == F.col(part) for our, part in zip(ours, parts, strict=True)])
-
-    def meet(left: DataFrame, right: DataFrame, condition: Column) -> DataFrame:
-        joined = left.join(right.withColumn(_ZERO, F.lit(0)), on=condition & (F.col(SALT) == F.col(_ZERO)), how="left")
-        return joined.drop(*parts, _ZERO)
-
-    rows = meet(rows, beginnings, same)
+    same = are_equal(ours, parts)
+    rows = join.join_spread(rows, beginnings, same).drop(*parts)
     wanted_piece = F.get(_BEGINNINGS, _count_until(_BEGINNINGS, moment) - 1)
     rows = rows.withColumn("__enrich_wanted_piece", wanted_piece).drop(_BEGINNINGS)
-    rows = meet(rows, pieces, same & (F.col("__enrich_wanted_piece") == F.col(_PIECE)))
+    rows = join.join_spread(rows, pieces, same & (F.col("__enrich_wanted_piece") == F.col(_PIECE))).drop(*parts)
     rows = rows.withColumn(LATEST, F.get(_TIMES, _count_until(_TIMES, moment) - 1))
     return rows.drop("__enrich_wanted_piece", _PIECE, _TIMES)
 
@@ -96,13 +140,8 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
 def cut_into_pieces(versions: DataFrame, parts: Sequence[str], time: str) -> DataFrame:
     """Cut the timeline of each key into pieces.
 
-    Args:
-        versions: The parts of the key and ``time``, the time from which a version holds.
-        parts: The names of the key's parts.
-        time: The name of the time.
-
-    Returns:
-        The key's parts, the first time of a piece, and the piece's times, sorted.
+    In: the key's ``parts`` and ``time``, from which a version holds. Out: the key's parts, the first time of a piece,
+    and the piece's times, sorted.
     """
     cuts, times = "__enrich_cuts", F.col(_TIMES)
     is_cut = F.pmod(F.xxhash64(time), F.lit(_TOGETHER)) == 0
@@ -146,10 +185,8 @@ def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> Da
 
 
 def _count_until(times: str, moment: str) -> Column:
-    """Return how many of a row's sorted times are not after its moment, by halving; 0 where one of them is null.
-
-    Few times, which most keys have, are compared one by one: that is compiled, and halving is not.
-    """
+    """Return how many of a row's sorted times are not after its moment, by halving; 0 where one of them is null."""
+    # Few times, which most keys have, are compared one by one: that is compiled, and halving is not.
     few = [F.when(F.get(F.col(times), F.lit(place)) <= F.col(moment), 1).otherwise(0) for place in range(_FEW)]
 
     def take(count: Column, step: Column) -> Column:
@@ -162,66 +199,19 @@ def _count_until(times: str, moment: str) -> Column:
 def keep_valid(step: Step, moment: Column) -> Column:
     """Return a lookup's struct where its version holds at the moment: it has not ended, and the thing is not gone."""
     version = F.col(step.alias)
-    return F.when(version.isNotNull() & ~has_ended(step, moment) & ~is_gone(step), version)
+    return F.when(version.isNotNull() & ~_has_ended(step, moment) & ~_is_gone(step), version)
 
 
-def has_ended(step: Step, moment: Column) -> Column:
+def _has_ended(step: Step, moment: Column) -> Column:
     """Return whether the version of a lookup's struct has ended at the moment; one without an end has not."""
     if step.valid_to is None:
         return F.lit(False)
     return F.coalesce(F.col(step.alias).getField(step.valid_to) <= moment, F.lit(False))
 
 
-def is_gone(step: Step) -> Column:
+def _is_gone(step: Step) -> Column:
     """Return whether the version of a lookup's struct says that the thing does not exist; null is not true."""
     if step.gone is None:
         return F.lit(False)
     said = evaluate_where(F.col(step.alias).isNotNull(), step.gone, is_plain=step.is_plain)
     return F.coalesce(said, F.lit(False))
-
-
-def ask(
-    sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
-) -> tuple[tuple[str, ...], DataFrame]:
-    """Return what rows refer to but for their moment, and how the search for the version of that moment goes.
-
-    =================================================  ==================
-    version of the moment                              reason
-    =================================================  ==================
-    there, valid                                       ``matched``
-    valid only with the rows of one of ``others``      that of these rows
-    the first one begins later                         ``too_early``
-    there, ended by then                               ``ended``
-    there, and says that the thing is gone             ``gone``
-    =================================================  ==================
-
-    A row without a moment has no reference at all.
-    """
-    rows, source = list_references(sources, rows, step), sources.spec.sources[step.alias]
-    wanted = name_reference(len(source.key))
-    names = [f"__enrich_w{i}" for i in range(len(wanted))]
-
-    def judge(rows: DataFrame, versions: DataFrame, verdict: str) -> DataFrame:
-        """Add whether any version begins not after the row's moment, and of the last of these whether it is valid."""
-        lookup = pack_rows(versions, source, names)
-        found = find_latest(rows.withColumn(SALT, spread_nulls(wanted, wanted)), lookup.select(*names), wanted)
-        same = [F.col(our) == F.col(their) for our, their in zip([*wanted[:-1], LATEST], names, strict=True)]
-        joined = found.join(lookup, on=reduce(and_, same), how="left")
-        ended, gone = has_ended(step, F.col(wanted[-1])), is_gone(step)
-        told = F.struct(F.col(step.alias).isNotNull().alias("found"), ended.alias("ended"), gone.alias("gone"))
-        return joined.withColumn(verdict, told).drop(SALT, LATEST, *lookup.columns)
-
-    def is_matched(verdict: str) -> Column:
-        told = F.col(verdict)
-        return told.getField("found") & ~told.getField("ended") & ~told.getField("gone")
-
-    rows = judge(rows, sources.snapshots[step.alias], VERDICT)
-    reason = F.when(is_matched(VERDICT), MATCHED)
-    for word, versions in others().items():
-        rows = judge(rows, versions, f"__enrich_{word}")
-        reason = reason.when(is_matched(f"__enrich_{word}"), word)
-    reason = reason.when(~F.col(VERDICT).getField("found"), TOO_EARLY)
-    reason = reason.when(F.col(VERDICT).getField("ended"), ENDED).otherwise(GONE)
-    *parts, moment = wanted
-    known = [F.when(F.col(moment).isNotNull(), F.col(part)).alias(part) for part in parts]
-    return source.key[:-1], rows.select(*list_identity(rows), *known, reason.alias(VERDICT))

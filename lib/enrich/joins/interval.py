@@ -22,17 +22,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from enrich.base import spec as specs
 from enrich.base.spec import (
-    TEXT_TYPE,
     Affected,
-    Interval,
     JoinSpec,
     Step,
     name_left_key,
@@ -42,8 +39,8 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import normalise
-from enrich.frames.columns import drop_nulls, has_null, take_column, unite
-from enrich.frames.join import ALIVE, VERDICT, Sources, guard, list_identity
+from enrich.frames.columns import are_equal, drop_nulls, has_null, take_column, unite
+from enrich.frames.join import ALIVE, VERDICT, Sources, StepKind, count_partners, guard, list_identity
 from enrich.project.kinds.interval import OUT_OF_INTERVAL
 from enrich.project.kinds.syntax import MATCHED
 
@@ -70,13 +67,7 @@ def name_matched(count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class Scale:
-    """How times of one type are compared and cut into buckets.
-
-    Attributes:
-        kind: The Spark type of both times.
-        lower: The least difference.
-        upper: The greatest one.
-    """
+    """How times of one type are compared, by the least and the greatest difference, and cut into buckets."""
 
     kind: T.DataType
     lower: Decimal
@@ -148,68 +139,58 @@ def _add(number: Column, bound: int) -> Column:
     return F.coalesce(F.try_add(number, F.lit(bound).cast("long")), F.when(number.isNotNull(), end))
 
 
-CARRIES = False
+class Interval(StepKind):
+    """A join of the rows that match and are near in time."""
+
+    def refer(self, rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:  # noqa: ARG002
+        """Return what ``match`` equals; it is no key, which alone is normalised."""
+        return rows, [guard(step, part) for part in step.references]
+
+    def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
+        """Join driving rows with the rows of a lookup near them; ``right`` and ``full`` add its unpaired ones."""
+        is_large = step.alias in sources.large
+        rows = _mark_rows(sources, step, rows)
+        rows = sources.keep(rows) if is_large else rows
+        lookup = _read_lookup(sources, step)
+        joined = join_pairs(rows, lookup, step, large=is_large)
+        if not step.keeps_right:
+            return joined
+        if affected is not None and affected.right is not None:
+            lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
+        # Rows of the lookup that no row is near.
+        keys, matched = list_identity(lookup), name_matched(len(step.on))
+        asking = _read_rows(sources, step, None).select(*name_wanted(len(step.on)), AT)
+        used = find_pairs(asking, lookup.select(*keys, *matched, TIME), step).distinct()
+        alone = lookup.drop(*matched, TIME).join(used, on=keys, how="left_anti").withColumn(ALIVE, F.lit(True))
+        return joined.unionByName(alone, allowMissingColumns=True)
+
+    def ask(
+        self,
+        sources: Sources,
+        step: Step,
+        rows: DataFrame,
+        others: Callable[[], Mapping[str, DataFrame]],  # noqa: ARG002
+    ) -> tuple[tuple[str, ...], DataFrame]:
+        """Return what rows match by, null where their time is, and whether one of the matching rows is near."""
+        near, keys = get_interval(step), list_identity(rows)
+        wanted = name_wanted(len(near.match))
+        rows = _mark_rows(sources, step, rows).select(*keys, *wanted, AT)
+        pairs = find_pairs(rows, _read_lookup(sources, step).drop(step.alias), step)
+        found = pairs.select(*keys).distinct().withColumn(_FOUND, F.lit(True))
+        names = zip(wanted, name_reference(len(wanted)), strict=True)
+        parts = [F.when(F.col(AT).isNotNull(), F.col(name)).alias(part) for name, part in names]
+        reason = F.when(F.col(_FOUND), MATCHED).otherwise(OUT_OF_INTERVAL)
+        return near.match, rows.join(found, on=keys, how="left").select(*keys, *parts, reason.alias(VERDICT))
 
 
-def refer(rows: DataFrame, _spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:
-    """Return what ``match`` equals; it is no key, which alone is normalised."""
-    return rows, [guard(step, part) for part in step.references]
+KIND = Interval()
 
 
-def narrow(_sources: Sources, found: DataFrame, _step: Step, _changed: DataFrame) -> DataFrame:
-    """Return the references as they are."""
-    return found
-
-
-def get_interval(step: Step) -> Interval:
+def get_interval(step: Step) -> specs.Interval:
     """Return what an interval join has beside ``on``."""
     if step.interval is None:
         raise ValueError(f"the join of {step.alias!r} is no interval join")
     return step.interval
-
-
-def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
-    """Join driving rows with the rows of a lookup near them, and with ``right`` and ``full`` add its unpaired ones.
-
-    Args:
-        sources: The job's sources.
-        rows: ``__enrich_k*``, the driving source's struct and ``ALIVE``.
-        affected: The keys that are computed; None for all.
-        step: The interval join.
-    """
-    is_large = step.alias in sources.large
-    rows = _mark_rows(sources, step, rows)
-    rows = sources.keep(rows) if is_large else rows
-    lookup = _mark_lookup(read_lookup(sources, step), step)
-    joined = join_pairs(rows, lookup, step, large=is_large)
-    if not step.keeps_right:
-        return joined
-    if affected is not None and affected.right is not None:
-        lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
-    # Rows of the lookup that no row is near.
-    keys, matched = [name for name in lookup.columns if name.startswith("__enrich_r")], name_matched(len(step.on))
-    asking = _read_rows(sources, step, None).select(*name_wanted(len(step.on)), AT)
-    used = find_pairs(asking, lookup.select(*keys, *matched, TIME), step).distinct()
-    alone = lookup.drop(*matched, TIME).join(used, on=keys, how="left_anti").withColumn(ALIVE, F.lit(True))
-    return joined.unionByName(alone, allowMissingColumns=True)
-
-
-def ask(
-    sources: Sources, step: Step, rows: DataFrame, _others: Callable[[], Mapping[str, DataFrame]]
-) -> tuple[tuple[str, ...], DataFrame]:
-    """Return what rows match by, null where their time is, and whether a row that matches is within the interval."""
-    near, keys = get_interval(step), list_identity(rows)
-    wanted = name_wanted(len(near.match))
-    rows = _mark_rows(sources, step, rows).select(*keys, *wanted, AT)
-    pairs = find_pairs(rows, _mark_lookup(read_lookup(sources, step), step).drop(step.alias), step)
-    found = pairs.select(*keys).distinct().withColumn(_FOUND, F.lit(True))
-    has_time = F.col(AT).isNotNull()
-    parts = [
-        F.when(has_time, F.col(name)).alias(part)
-        for name, part in zip(wanted, name_reference(len(wanted)), strict=True)
-    ]
-    reason = F.when(F.col(_FOUND), MATCHED).otherwise(OUT_OF_INTERVAL)
-    return near.match, rows.join(found, on=keys, how="left").select(*keys, *parts, reason.alias(VERDICT))
 
 
 def list_neighbours(
@@ -239,15 +220,9 @@ def list_neighbours(
     lookup = drop_nulls(theirs.select(*[take_column(column).alias(name) for name, column in names]), rights)
     rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
     if at_any_time:
-        ours, matched = name_wanted(len(near.match)), name_matched(len(near.match))
-        same = [F.col(a) == F.col(b) for a, b in zip(ours, matched, strict=True)]
-        return rows.join(lookup, on=reduce(and_, same)).drop(*ours, *matched, AT, TIME)
+        wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
+        return rows.join(lookup, on=are_equal(wanted, matched)).drop(*wanted, *matched, AT, TIME)
     return find_pairs(rows, lookup, step)
-
-
-def read_lookup(sources: Sources, step: Step) -> DataFrame:
-    """Return the rows of the lookup as ``__enrich_r*`` and its struct."""
-    return sources.frame(step.alias, name_right_key(len(sources.spec.sources[step.alias].key)))
 
 
 def _read_rows(sources: Sources, step: Step, affected: Affected | None) -> DataFrame:
@@ -261,14 +236,15 @@ def _mark_rows(sources: Sources, step: Step, rows: DataFrame) -> DataFrame:
     parts = {}
     for name, text, column in zip(name_wanted(len(step.on)), step.on, near.match, strict=True):
         # What meets a part of the lookup's key has its form.
-        is_text_key = column in source.key and source.columns[column] == TEXT_TYPE
+        is_text_key = column in source.key and source.columns[column] == specs.TEXT_TYPE
         parts[name] = normalise.normalise(F.expr(text), source.normalise if is_text_key else ())
     return rows.withColumns({**parts, AT: F.expr(near.at)})
 
 
-def _mark_lookup(lookup: DataFrame, step: Step) -> DataFrame:
-    """Add to the rows of a lookup what the join compares: ``name_matched`` and ``TIME``, from its struct."""
+def _read_lookup(sources: Sources, step: Step) -> DataFrame:
+    """Return the rows of the lookup: ``__enrich_r*``, its struct, and what is compared: ``name_matched``, ``TIME``."""
     near, row = get_interval(step), F.col(quote(step.alias))
+    lookup = sources.frame(step.alias, name_right_key(len(sources.spec.sources[step.alias].key)))
     parts = {name: row.getField(column) for name, column in zip(name_matched(len(near.match)), near.match, strict=True)}
     return lookup.withColumns({**parts, TIME: row.getField(near.time)})
 
@@ -304,8 +280,8 @@ def find_candidates(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bo
     if large:
         asked = F.broadcast(rows.select(*wanted, _ASKED).toDF(*matched, _BUCKET).distinct())
         lookup = lookup.join(asked, on=[*matched, _BUCKET], how="left_semi")
-    same = [F.col(a) == F.col(b) for a, b in zip([*wanted, _ASKED], [*matched, _BUCKET], strict=True)]
-    return rows.join(lookup, on=reduce(and_, same), how="inner").drop(_ASKED, _BUCKET)
+    same = are_equal([*wanted, _ASKED], [*matched, _BUCKET])
+    return rows.join(lookup, on=same, how="inner").drop(_ASKED, _BUCKET)
 
 
 def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:
@@ -314,24 +290,17 @@ def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = 
     That one is alive if the join keeps it and there is no pair. It tells how the join went for the row, which the pairs
     do not: so each row counts once.
 
-    Args:
-        rows: As for ``find_pairs``, with ``__enrich_k*`` and ``ALIVE``.
-        lookup: As for ``find_pairs``, with ``__enrich_r*``.
-        step: The interval join.
-        large: As for ``find_pairs``.
+    In: as for ``find_pairs``, the rows with ``__enrich_k*`` and ``ALIVE``, the lookup with ``__enrich_r*``.
     """
     keys = [name for name in rows.columns if name.startswith("__enrich_k")]
     wanted = name_wanted(len(step.on))
     pairs = find_pairs(rows, lookup, step, large=large)
     found = pairs.select(*keys).distinct().withColumn(_FOUND, F.lit(True))
-    is_null = has_null(wanted)
     has_pair = F.coalesce(F.col(_FOUND), F.lit(False))
-    own = rows.join(found, on=keys, how="left")
-    counts = {"rows": F.lit(1), "matched": has_pair.cast("int"), "nulls": is_null.cast("int")}
-    partners = F.struct(*[part.alias(name) for name, part in counts.items()])
-    keeps_left = step.how in ("left", "full")
-    added = {name_partners(step.alias): partners, ALIVE: ~has_pair if keeps_left else F.lit(False)}
-    own = own.withColumns(added).drop(*wanted, AT, _FOUND)
+    partners = count_partners(F.lit(1), has_pair, has_null(wanted))
+    is_alive = ~has_pair if step.how in ("left", "full") else F.lit(False)
+    own = rows.join(found, on=keys, how="left").withColumns({name_partners(step.alias): partners, ALIVE: is_alive})
+    own = own.drop(*wanted, AT, _FOUND)
     return own.unionByName(pairs, allowMissingColumns=True)
 
 
@@ -339,15 +308,7 @@ def find_near_changes(now: Sources, step: Step, images: Sequence[DataFrame]) -> 
     """Return the driving rows that are near a changed row of an interval join's lookup, as it is or as it was.
 
     A row that has other partners than before without having changed itself is near a row that did change: near its
-    image that came, or near the one that went.
-
-    Args:
-        now: The sources at the window's end.
-        step: The interval join.
-        images: The rows of the lookup that came or went, in its columns.
-
-    Returns:
-        ``__enrich_k*``.
+    image that came, or near the one that went: ``images``, in the lookup's columns. Out: ``__enrich_k*``.
     """
     names = name_left_key(len(now.spec.key_columns))
     found = [list_neighbours(now, step, None, each).select(*names) for each in images]
@@ -357,15 +318,8 @@ def find_near_changes(now: Sources, step: Step, images: Sequence[DataFrame]) -> 
 def find_near_rows(moments: Sequence[Sources], step: Step, changed: DataFrame | None) -> list[DataFrame]:
     """Return the rows of an interval join's lookup that changed driving rows are near, at each of some moments.
 
-    Such a row may have got its first partner or lost the last one without having changed itself.
-
-    Args:
-        moments: The sources at the window's end, at its start, and wherever else rows were computed.
-        step: The interval join.
-        changed: The changed keys of the driving source; None when it has not changed.
-
-    Returns:
-        ``__enrich_r*``, a frame for each moment.
+    Such a row may have got its first partner or lost the last one without having changed itself. In: ``changed``, the
+    keys of the driving source; None when it has not changed. Out: ``__enrich_r*``, a frame for each moment.
     """
     if changed is None:
         return []

@@ -22,16 +22,8 @@ from pyspark.sql import functions as F
 
 from enrich.base.result import Counts
 from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, MirrorSpec, name_left_key
-from enrich.frames.columns import (
-    aggregate,
-    drop_nulls,
-    keep_in_ranges,
-    lacks_value,
-    name_parts,
-    pack_columns,
-    take_column,
-    unite,
-)
+from enrich.frames import columns
+from enrich.frames.columns import drop_nulls, lacks_value, name_parts, pack_columns, take_column
 from enrich.steps.rows import Rows, count_left, find_quarantined_keys
 from enrich.steps.run import Run, build_finding
 from enrich.steps.source_changes import Changes
@@ -48,14 +40,14 @@ def find_affected(run: Run, changed: Changes) -> Affected:
     spec = get_spec(run)
     values = [find_affected_values(spec, images) for alias in spec.sources for images in changed.images(alias)]
     waiting = [each.left for each in find_quarantined_keys(run)]
-    return count_left(run, Affected(run.keep(unite([*values, *waiting]).distinct())))
+    return count_left(run, Affected(run.keep(columns.unite([*values, *waiting]).distinct())))
 
 
 def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the mirror's rows for the affected values; several holders of one are a finding where that is refused."""
     spec = get_spec(run)
     frame = run.keep(derive_mirror(spec, run.snapshot(spec.driving), affected))
-    found = aggregate(frame, F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared"))
+    count, shared = columns.aggregate(frame, F.count("*"), F.count_if(F.col(HOLDERS) > 1))
     nulls, come = 0, None
     if run.plan.everything:
         come = run.snapshot(spec.driving)
@@ -63,11 +55,10 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
         come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
     if come is not None:
         nulls = come.where(lacks_value(spec.value) & ~lacks_value(spec.key)).count()
-    counts = Counts(affected_keys=affected.count if affected else found["rows"], null_values=nulls)
-    values = (found["rows"], found["shared"])
-    conflict = spec.conflict == "fail" and found["shared"]
-    findings = (build_finding("value_unique", "fail", values, spec.driving),) if conflict else ()
-    return Rows(frame.drop(HOLDERS), counts, findings, values=values)
+    counts = Counts(affected_keys=affected.count if affected else count, null_values=nulls)
+    conflict = spec.conflict == "fail" and shared
+    findings = (build_finding("value_unique", "fail", (count, shared), spec.driving),) if conflict else ()
+    return Rows(frame.drop(HOLDERS), counts, findings, values=(count, shared))
 
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
@@ -91,26 +82,15 @@ def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[st
 
 
 def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:
-    """Return the values that a changed master row held or holds.
-
-    Args:
-        spec: The job.
-        images: The used columns of changed rows, gone and come.
-
-    Returns:
-        ``__enrich_k*``, distinct and without nulls.
-    """
+    """Return the values that a changed master row held or holds: ``__enrich_k*``, distinct and without nulls."""
     names = name_left_key(len(spec.value))
     return drop_nulls(images.select(*name_parts(spec.value, names)), names).distinct()
 
 
 def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None) -> DataFrame:
-    """Compute the mirror's rows for the affected values.
+    """Compute the mirror's rows for the affected values; None: for all.
 
-    Args:
-        spec: The job.
-        master: The used columns of the master at the window's end, no null in the key.
-        affected: The affected values; None for all.
+    In: the used columns of the master at the window's end, no null in the key.
 
     Returns:
         ``__enrich_k*`` (the value), ``LIVE`` (always true), ``HOLDERS`` (how many keys hold the value) and the target's
@@ -120,7 +100,7 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
     parts = {name: take_column(column) for name, column in zip(names, spec.value, strict=True)}
     rows = drop_nulls(master.withColumns(parts), names)
     if affected is not None:
-        rows = keep_in_ranges(rows, affected.ranges).join(affected.left, on=names, how="left_semi")
+        rows = columns.keep_in_ranges(rows, affected.ranges).join(affected.left, on=names, how="left_semi")
     winner = pack_columns(dict.fromkeys((*spec.value, *spec.key, *spec.extra)))
     # A null order loses in both directions, the key breaks ties.
     is_last = spec.conflict == "last"
@@ -132,9 +112,8 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
     collected = F.array_sort(F.collect_list(whole)).alias("__enrich_keys")
     grouped = rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), chosen, collected)
     winning = F.col("__enrich_winner")
-    columns = [winning.getField(name).alias(name) for name in spec.value]
+    shown = {name: winning.getField(name) for name in (*spec.value, *spec.key, *spec.extra)}
     if spec.conflict == "collect":
-        columns.append(F.col("__enrich_keys").alias(spec.columns[len(spec.value)]))
-    else:
-        columns += [winning.getField(name).alias(name) for name in (*spec.key, *spec.extra)]
-    return grouped.select(*names, F.lit(True).alias(LIVE), HOLDERS, *columns)
+        shown[spec.columns[len(spec.value)]] = F.col("__enrich_keys")
+    target = [shown[name].alias(name) for name in spec.columns]
+    return grouped.select(*names, F.lit(True).alias(LIVE), HOLDERS, *target)

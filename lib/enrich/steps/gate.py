@@ -154,7 +154,7 @@ def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int
     now = rows.frame.select(*names, name_partners(alias))
     before = None
     if unmatched and not run.plan.everything:
-        among = Affected(join.find_orphans(now, alias).select(*keys).distinct())
+        among = Affected(now.where(join.is_orphan(alias)).select(*keys).distinct())
         were = run.before
         earlier = join.leave_own_rows_out((*join.list_earlier_steps(were.spec, step), step))
         before = join.apply_steps(were, among, earlier)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.schemas import is_time, name_of
 from enrich.base.spec import Step
 from enrich.project.expressions import Scope
-from enrich.project.kinds.foreign_key import check_references
-from enrich.project.kinds.syntax import JoinSyntax
+from enrich.project.kinds.syntax import JoinSyntax, check_references
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
@@ -44,7 +43,8 @@ class AsOf(JoinSyntax):
             message = "an as_of join needs the key of the thing and then the time from which a version holds"
             draft.fault(f"{message}, but the key of {alias!r} has 1 column", "sources", alias, "key")
         else:
-            check_references(draft, alias, join, before_last=True)
+            has = f"the key of {alias!r} has {len(key) - 1} before the last"
+            check_references(draft, alias, join, len(key) - 1, "key column before the last", has)
         if key and isinstance(start, str) and start.strip() and start.lower() != key[-1].lower():
             message = f"'valid_from' names {start!r}, but the last column of the key of {alias!r} is {key[-1]!r}"
             draft.fault(f"{message}; 'valid_from' must be the last key column", "join", alias, "valid_from")

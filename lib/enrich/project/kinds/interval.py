@@ -12,7 +12,7 @@ from enrich.base.console import format_count
 from enrich.base.errors import parse_duration, show_text
 from enrich.base.schemas import is_time, may_be_key, name_of
 from enrich.base.spec import Step
-from enrich.project.kinds.syntax import JoinSyntax, check_list
+from enrich.project.kinds.syntax import JoinSyntax, check_list, check_references, list_names
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
@@ -38,15 +38,10 @@ class Interval(JoinSyntax):
 
     def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
         """As many expressions as columns that they equal, and two bounds; it is alone of its kind, and the first."""
-        on, names, bounds = join.get("on"), join.get("match"), join.get("between")
+        match, bounds = list_names(join.get("match")), join.get("between")
         check_list(draft, join, "match", ("join", alias))
-        if on == []:
-            draft.fault("'on' is an empty list; give one expression for each column of 'match'", "join", alias, "on")
-        elif names and "on" in join and not isinstance(on, dict) and not isinstance(names, dict):
-            ours, theirs = (len(value) if isinstance(value, list) else 1 for value in (on, names))
-            if ours != theirs:
-                has = f"'on' has {format_count(ours, 'expression')}"
-                draft.fault(f"{has}, but 'match' has {format_count(theirs, 'column')}", "join", alias, "on")
+        has = f"'match' has {format_count(len(match), 'column')}"
+        check_references(draft, alias, join, len(match), "column of 'match'", has)
         if "between" in join and bounds is not None:
             if not isinstance(bounds, list):
                 draft.fault("'between' must be a list of two bounds: [-1h, 24h]", "join", alias, "between")

@@ -1,7 +1,6 @@
 """Describe a kind as job files have it: what a file may say of it, how that is checked, what it compiles to.
 
-What a run does for the kind is in ``enrich.joins``. The two stand apart because files are read where Spark is not
-installed, as by Airflow.
+What a run does for it is in ``enrich.joins``, apart from this because files are read where Spark is not installed.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.console import format_count
 from enrich.base.errors import Fault
 from enrich.project.yamlfile import PathStep, Tree
 
@@ -21,15 +21,13 @@ if TYPE_CHECKING:
 
 IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
 JOIN, FILTER, GROUP_BY, SORT = "JOIN", "FILTER", "GROUP_BY", "SORT"
-"""The words of OpenLineage for how a column of a target comes from one of a source, and what decides about rows."""
+"""OpenLineage's words for how a target's column comes from one of a source, and for what decides about rows."""
 
 MATCHED = "matched"
 """The reason of a reference that has a partner."""
 
 Source = tuple[str, str]
 """Alias and column."""
-
-
 Named = tuple[str, tuple[PathStep, ...]]
 """A column that the file names, and its place."""
 
@@ -95,6 +93,17 @@ def check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[PathS
         seen.add(name.lower())
 
 
+def check_references(draft: Draft, alias: str, join: dict[str, Any], wanted: int, each: str, has: str) -> None:
+    """``on`` has an expression for ``each`` of what it equals; 0: nobody knows how many are ``wanted``."""
+    on = join.get("on")
+    if on == []:
+        draft.fault(f"'on' is an empty list; give one expression for each {each}", "join", alias, "on")
+    elif wanted > 0 and "on" in join and not isinstance(on, dict):
+        count = len(on) if isinstance(on, list) else 1
+        if count != wanted:
+            draft.fault(f"'on' has {format_count(count, 'expression')}, but {has}", "join", alias, "on")
+
+
 @dataclass(frozen=True)
 class ColumnSources:
     """Where the rows of a target come from, column by column.
@@ -121,11 +130,9 @@ class JoinSyntax:
     """A kind of join; subclass it and ``register`` an instance to have one more.
 
     Attributes:
-        name: What ``kind`` says.
         says: What the kind is, in half a sentence, for the JSON Schema.
         needs: The options of a join that it cannot do without.
         takes: Those that it may have beside them.
-        hows: What ``how`` may be.
         refers: Whether expressions of the rows say which rows of the lookup are meant; such a reference may be null.
         gives_list: Whether a row gets a list of the lookup's rows.
         reasons: Words of its own for why a row is not in the target, or has no partner -> what they mean; of several
@@ -160,10 +167,8 @@ class JobSyntax:
     """A kind of job.
 
     Attributes:
-        name: What ``kind`` says.
         needs_part: Whether the part of the file that has the kind's name must be there.
         joins: Whether it has ``join``, ``select`` and ``where``.
-        rules: The built-in rules that it can have.
         remembers: Whether its target holds what the source may have forgotten.
         mends_doubled: What to do about two target columns with one name.
         names_columns_in: The key of the file that names all columns of the target, with those above it; without it the
