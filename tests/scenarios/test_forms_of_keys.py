@@ -121,7 +121,7 @@ def test_bytes_that_are_no_utf8_stay_as_they_are(lab: Lab) -> None:
 
 def test_texts_that_are_read_as_characters_are_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(difference, "_read_as_bytes", lambda kind: kind)
-    monkeypatch.setattr(normalise, "normalise", lambda column, _steps: normalise._apply(column, "visible"))
+    monkeypatch.setattr(normalise, "normalise", lambda column, _steps: normalise._FORMS["visible"](column))
     _open_bytes(lab)
     assert lab.run("others").exit_code == 3  # both keys are one
     (lab.home / "jobs" / "others.yml").write_text(

@@ -18,7 +18,7 @@ refers to a normalised key (a foreign key, an id in a list) is normalised in the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -41,7 +41,7 @@ def normalise(column: Column, steps: Sequence[str]) -> Column:
     # Null for the steps, too: a Python worker gets every row, whatever stands around its function.
     found = F.when(is_text, column)
     for step in steps:
-        found = _apply(found, step)
+        found = _FORMS[step](found)
     return F.when(is_text, found).otherwise(column)
 
 
@@ -66,22 +66,6 @@ def normalise_references(parts: Sequence[Column], source: SourceSpec) -> list[Co
     ]
 
 
-def _apply(column: Column, step: str) -> Column:
-    if step == "visible":
-        return F.regexp_replace(column, r"[\p{Cc}\p{Cf}]+", "")
-    if step == "trim":
-        return F.btrim(column, F.lit(WHITE_SPACE))
-    if step == "lower":
-        return F.lower(column)
-    if step == "integer":
-        return F.regexp_replace(column, r"^(-?[0-9]+)\.0+\z", "$1")
-    if step == "unpad":
-        return F.regexp_replace(column, "(?s)^0+(?=.)", "")
-    if step == "nfc":
-        return _compose(column)
-    raise ValueError(f"there is no normaliser {step!r}")
-
-
 def _compose(column: Column) -> Column:
     """Spark has no function for Unicode's forms: this one step runs in Python workers.
 
@@ -97,3 +81,13 @@ def _compose(column: Column) -> Column:
     wrap: Any = pandas_udf  # its overloads do not know functions whose annotations come later
     found: Column = wrap(nfc, TEXT_TYPE)(column)
     return found
+
+
+_FORMS: Mapping[str, Callable[[Column], Column]] = {
+    "visible": lambda column: F.regexp_replace(column, r"[\p{Cc}\p{Cf}]+", ""),
+    "nfc": _compose,
+    "trim": lambda column: F.btrim(column, F.lit(WHITE_SPACE)),
+    "lower": F.lower,
+    "integer": lambda column: F.regexp_replace(column, r"^(-?[0-9]+)\.0+\z", "$1"),
+    "unpad": lambda column: F.regexp_replace(column, "(?s)^0+(?=.)", ""),
+}

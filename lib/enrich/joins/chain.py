@@ -28,18 +28,10 @@ from typing import cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base import spec as specs
 from enrich.base.result import Counts, Lookup, Lookups
 from enrich.base.schemas import strip_type
-from enrich.base.spec import (
-    LIVE,
-    WEIGHT,
-    Affected,
-    JoinSpec,
-    KnownRows,
-    name_left_key,
-    name_reference,
-    name_right_key,
-)
+from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, name_right_key
 from enrich.frames import join
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
@@ -143,14 +135,13 @@ def find_known_rows(
     dependent: Sequence[DataFrame],
     others: Sequence[DataFrame] = (),
 ) -> KnownRows | None:
-    """Return the affected rows of a source that need not be read again, and which ones are left to read.
+    """Return the affected rows of a source with the left key that need not be read again, and which are left to read.
 
     A row that came in the window is what its table has at the window's end, if no two rows share a key. A driving row
     that was read because it refers to a changed key is at hand, too.
 
-    The source is the driving one, or the lookup of a table join; ``come``: its rows that came in the window, key
-    columns and all; None when it has not changed. ``others``: left keys that are computed though nothing
-    of theirs changed.
+    In: ``come``, the source's rows that came in the window; None when it has not changed. ``others``: left keys that
+    are computed though nothing of theirs changed.
     """
     names = name_left_key(len(spec.key_columns))
     carrying = [frame for frame in dependent if alias == spec.driving and alias in frame.columns]
@@ -179,11 +170,8 @@ def find_affected_right(
 ) -> DataFrame:
     """Return the keys of the right or full foreign-key or interval lookup whose own rows may appear, differ or go.
 
-    ``moved``: ``__enrich_j*`` that the affected left rows refer to, or ``__enrich_r*`` that they are near, at the
-    window's start and at its end; and other keys that shall be computed.
-
-    Returns:
-        ``__enrich_r*``, distinct and without nulls.
+    In: ``moved``, keys that the affected left rows refer to or are near, at both ends of the window, and others that
+    shall be computed. Out: ``__enrich_r*``, distinct and without nulls.
     """
     right = spec.right_step()
     assert right is not None  # noqa: S101 - callers have looked
@@ -209,7 +197,7 @@ def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bo
         return None
     if net.crowded or now.spec.sources[alias].trusted:
         return None
-    moved = net.images.where(F.col(WEIGHT) > 0 if come else F.col(WEIGHT) < 0).drop(WEIGHT)
+    moved = net.images.where(F.col(specs.WEIGHT) > 0 if come else F.col(specs.WEIGHT) < 0).drop(specs.WEIGHT)
     same = strip_type(moved.schema.jsonValue()) == strip_type(now.snapshots[alias].schema.jsonValue())
     return moved if same else None
 
@@ -221,7 +209,7 @@ def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows
     frame = frame if _is_cheaper_again(run, spec) else run.keep(frame)
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
     marks = mark_rows(spec.columns) if run.plan.everything and not run.plan.may_quarantine else {}
-    marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
+    marks = {name: F.col(specs.LIVE) & mark for name, mark in marks.items()}
     found, partners, tally = sum_partners(frame, spec.steps, marks)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
@@ -236,8 +224,7 @@ def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows
 def _is_cheaper_again(run: Run, spec: JoinSpec) -> bool:
     """Return whether a first run computes its rows twice, to count them and to write them, and does not keep them.
 
-    To keep ten million rows costs more than to join them with tables that Spark sends to every task. Rules of a suite
-    would read the rows more often.
+    To keep ten million rows costs more than to join them with tables that Spark sends to every task.
     """
     if not run.plan.everything or run.plan.target.table is not None or run.plan.judging_suite is not None:
         return False
@@ -318,8 +305,8 @@ def _keeps_partners(run: Run, spec: JoinSpec, changed: Changes) -> bool:
 def _go_back(run: Run, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
     """Return the sources at the window's start, and the affected keys with their rows there.
 
-    A source was what it is, without the rows of its changed keys, and with those that its feed says have gone. So no
-    older version is opened, but where the feed does not tell.
+    No older version is opened, but where the feed does not tell: a source was what it is, without the rows of its
+    changed keys, and with those that have gone.
     """
     now = run.sources_for(affected)
     spec = now.spec

@@ -45,17 +45,8 @@ from enrich.base.spec import (
 )
 from enrich.delta import reads, tables
 from enrich.frames import changes as net_changes
-from enrich.frames import difference, normalise
-from enrich.frames.changes import Touched
-from enrich.frames.columns import (
-    aggregate,
-    drop_nulls,
-    lacks_value,
-    make_comparable,
-    name_parts,
-    pack_columns,
-    unite,
-)
+from enrich.frames import columns, difference, normalise
+from enrich.frames.columns import add_up, drop_nulls, lacks_value, make_comparable, name_parts, pack_columns, unite
 from enrich.progress.target import find_quarantine_version
 from enrich.steps import source_changes
 from enrich.steps.rows import Rows
@@ -77,7 +68,7 @@ class Ledger:
 
     Attributes:
         base: The versions before the events, as ``take_rows`` gives them.
-        events: What the commits did, as ``find_events`` gives it; persisted.
+        events: What the commits did, as ``find_events`` gives it.
         identities: ``__enrich_k*`` of the target's rows that may differ; None when all may.
         touched: The source's changed keys.
         come: Rows that came with a commit, or that the first version has; rows without a key among them.
@@ -88,7 +79,7 @@ class Ledger:
     base: DataFrame
     events: DataFrame
     identities: DataFrame | None
-    touched: Touched
+    touched: net_changes.Touched
     come: int
     keyless: int
     surplus: int
@@ -224,34 +215,27 @@ def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
     return Ledger(base, events, identities, touched, come, keyless, surplus)
 
 
-def _count(run: Run, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> tuple[Touched, int, int]:
+def _count(run: Run, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> tuple[net_changes.Touched, int, int]:
     """Count what came, by a commit or with the first version."""
-    lacks_key, weight = is_keyless(spec), F.greatest(F.col(WEIGHT), F.lit(0))
-    sums = [
-        F.coalesce(F.sum(weight), F.lit(0)),
-        F.coalesce(F.sum(F.when(lacks_key, weight)), F.lit(0)),
-        F.count_if(lacks_key),
-    ]
-    come, keyless, null_images = map(int, aggregate(images, *sums))
+    lacks_key, weight = lacks_value(spec.key), F.greatest(F.col(WEIGHT), F.lit(0))
+    sums = add_up(weight), add_up(F.when(lacks_key, weight)), F.count_if(lacks_key)
+    come, keyless, null_images = map(int, columns.aggregate(images, *sums))
     if run.plan.everything or run.plan.unsearched:
         rows = net_changes.count_rows(run.read_source(spec.driving), spec.source, search=False)
         come, keyless = rows.rows + rows.null_keys, rows.null_keys
     names = name_reference(len(spec.key))
-    return Touched((images,), keys.toDF(*names), (), keys.count(), null_images), come, keyless
+    return net_changes.Touched((images,), keys.toDF(*names), (), keys.count(), null_images), come, keyless
 
 
 def _search_ends(run: Run, spec: HistorySpec, images: DataFrame) -> tuple[int, int]:
-    """Count the rows beyond the first of their key in the whole source, at the window's end and at its start.
-
-    The rows at its start are those at its end, less what came and with what went since.
-    """
+    """Count the rows beyond the first of their key in the whole source, at the window's end and at its start."""
     now = run.read_source(spec.driving).withColumn(WEIGHT, F.lit(1))
     went = images.select(*[F.col(quote(name)) for name in spec.source.columns], (-F.col(WEIGHT)).alias(WEIGHT))
-    sides = [now, now.unionByName(went)]
+    sides = [now, now.unionByName(went)]  # at its start: less what came, and with what went
     names = [quote(name) for name in spec.key]
-    counted = [each.where(~is_keyless(spec)).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)) for each in sides]
-    above = F.sum(F.when(F.col(WEIGHT) > 1, F.col(WEIGHT) - 1))
-    end, start = (int(aggregate(each, F.coalesce(above, F.lit(0)))[0]) for each in counted)
+    counted = [each.where(~lacks_value(spec.key)).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)) for each in sides]
+    above = add_up(F.when(F.col(WEIGHT) > 1, F.col(WEIGHT) - 1))
+    end, start = (int(columns.aggregate(each, above)[0]) for each in counted)
     return end, start
 
 
@@ -345,7 +329,6 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
     assert target is not None  # noqa: S101 - only a first run has none
     target = target.select(*[F.col(quote(name)) for name in run.plan.list_recorded(target.columns)])
     if beside is not None:
-        beside = reads.fit_rows(beside, list_kinds(run, beside.columns))
         target = target.unionByName(beside, allowMissingColumns=True)
     return take_versions(spec, target, _list_kinds(run, spec))
 
@@ -377,7 +360,8 @@ def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataF
     names = run.plan.list_recorded([name for name in spec.columns if name in there.table.columns])
     if version == there.table.version:
         rows = reads.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN])
-        return rows.where(~difference.is_keyless()).drop(FAILED_COLUMN)
+        rows = rows.where(~difference.is_keyless()).drop(FAILED_COLUMN)
+        return reads.fit_rows(rows, list_kinds(run, rows.columns))
     try:
         like = reads.read_snapshot(run.session, there.table.uri, there.table.version, [*names, FAILED_COLUMN])
         rows = reads.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN], like=like)
@@ -387,17 +371,14 @@ def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataF
         if find_lack(error):
             raise
         raise _refuse_without_rows(run) from error
-    return rows
+    return reads.fit_rows(rows, list_kinds(run, rows.columns))
 
 
 def _list_quarantined_now(run: Run, spec: HistorySpec) -> DataFrame | None:
     """Return the versions that the quarantine has now; None when it has none."""
     there = run.plan.target.quarantine
     beside = None if there is None else _read_quarantined(run, spec, there.table.version)
-    if beside is None:
-        return None
-    beside = reads.fit_rows(beside, list_kinds(run, beside.columns))
-    return take_versions(spec, beside, _list_kinds(run, spec))
+    return None if beside is None else take_versions(spec, beside, _list_kinds(run, spec))
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------
@@ -406,10 +387,8 @@ def _list_quarantined_now(run: Run, spec: HistorySpec) -> DataFrame | None:
 def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataFrame:
     """Return what each commit left of each key that it changed.
 
-    Args:
-        spec: The job.
-        images: The used columns, ``WEIGHT`` and ``COMMIT``, as ``changes.sum_images`` gives them.
-        times: ``COMMIT`` and ``FROM``, its time.
+    In: the used columns, ``WEIGHT`` and ``COMMIT``, as ``changes.sum_images`` gives them; ``COMMIT`` and ``FROM``, its
+    time.
 
     Returns:
         ``__enrich_k*`` (the source's key, never null), ``COMMIT``, ``FROM``, ``IMAGE`` (null: the row is gone),
@@ -433,32 +412,24 @@ def take_rows(spec: HistorySpec, rows: DataFrame, since: Column) -> DataFrame:
     Returns:
         ``__enrich_k*`` (the source's key), ``FROM``, ``TO`` (null) and ``IMAGE``.
     """
-    names = name_left_key(len(spec.key))
-    parts = name_parts(spec.key, names)
+    parts = name_parts(spec.key, name_left_key(len(spec.key)))
     ends = F.lit(None).cast("timestamp").alias(TO)
     return rows.select(*parts, since.alias(FROM), ends, pack_columns(spec.source.columns).alias(IMAGE))
 
 
 def take_versions(spec: HistorySpec, rows: DataFrame, kinds: Mapping[str, Any]) -> DataFrame:
-    """Return the rows of a target or quarantine as versions; a version that both have is there once.
+    """Return the rows of a target or quarantine as versions, as ``take_rows`` does; one that both have is there once.
 
-    Args:
-        spec: The job.
-        rows: The target's columns; it may lack tracked columns that are new, which are null then.
-        kinds: Column of the source -> its type as Spark has it.
-
-    Returns:
-        As ``take_rows``.
+    Tracked columns that are new, and so not among ``rows``, are null of the type in ``kinds``.
     """
     names = name_left_key(len(spec.key))
     known = {name.lower() for name in rows.columns}
-    parts = name_parts(spec.key, names)
     fields = [
         (F.col(quote(name)) if name.lower() in known else F.lit(None).cast(kinds[name])).alias(name)
         for name in spec.source.columns
     ]
     ends = [F.col(quote(spec.valid_from)).alias(FROM), F.col(quote(spec.valid_to)).alias(TO)]
-    found = rows.select(*parts, *ends, F.struct(*fields).alias(IMAGE))
+    found = rows.select(*name_parts(spec.key, names), *ends, F.struct(*fields).alias(IMAGE))
     return drop_nulls(found, [*names, FROM]).dropDuplicates([*names, FROM])
 
 
@@ -471,18 +442,16 @@ def roll_back(versions: DataFrame, bound: Column) -> DataFrame:
 def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> DataFrame:
     """Compute the versions of all keys in ``base`` and ``events``.
 
-    Args:
-        spec: The job.
-        base: The versions before the events, as ``take_rows`` gives them; those that have ended stay as they are.
-        events: What the commits did after that, as ``find_events`` gives it.
+    In: the versions before the events, as ``take_rows`` gives them, of which those that have ended stay as they are;
+    what the commits did after that, as ``find_events`` gives it.
 
     Returns:
         ``__enrich_k*`` (key and time), ``LIVE`` (always true) and the target's columns.
     """
     names = name_left_key(len(spec.key))
     opened = base.where(F.col(TO).isNull()).withColumn(COMMIT, F.lit(_BASE).cast("long"))
-    columns = [*names, COMMIT, FROM, IMAGE]
-    steps = opened.select(*columns).unionByName(events.select(*columns))
+    wanted = [*names, COMMIT, FROM, IMAGE]
+    steps = opened.select(*wanted).unionByName(events.select(*wanted))
     kinds = {field.name: field.dataType for field in steps.schema[IMAGE].dataType.fields}  # type: ignore[attr-defined]
     values = [make_comparable(F.col(IMAGE).getField(n), kinds[n]).alias(f"c{i}") for i, n in enumerate(spec.tracked)]
     state = F.when(F.col(IMAGE).isNotNull(), F.struct(F.lit(True).alias("there"), *values))
@@ -493,20 +462,13 @@ def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> Da
     found = ended.select(*names, FROM, TO, IMAGE).unionByName(base.where(F.col(TO).isNotNull()))
     shown = {spec.valid_from: F.col(FROM), spec.valid_to: F.col(TO)}
     shown |= {name: F.col(IMAGE).getField(name) for name in spec.source.columns}
+    target = [shown[name].alias(name) for name in spec.columns]
     *_, moment = name_left_key(len(spec.identity))
-    return found.select(
-        *names,
-        F.col(FROM).alias(moment),
-        F.lit(True).alias(LIVE),
-        *[shown[name].alias(name) for name in spec.columns],
-    )
+    return found.select(*names, F.col(FROM).alias(moment), F.lit(True).alias(LIVE), *target)
 
 
 def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
-    """Count the rows beyond the first of their key, in the snapshot of ``base`` or after any commit of ``events``.
-
-    Where a key stands twice in several of these snapshots, the fullest counts.
-    """
+    """Count the rows beyond the first of their key, in the fullest of ``base`` and the snapshots after each commit."""
     names = name_left_key(len(spec.key))
     weights = [F.lit(_BASE).cast("long").alias(COMMIT), F.lit(1).alias(WEIGHT), F.lit(1).alias(COME)]
     opened = base.where(F.col(TO).isNull()).select(*names, *weights)
@@ -516,10 +478,4 @@ def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
     rows = rows.withColumn(_TOTAL, F.sum(WEIGHT).over(order))
     surplus = F.greatest(F.col(_TOTAL), F.col(COME)) - 1
     worst = rows.groupBy(*names).agg(F.max(surplus).alias(_SURPLUS)).where(F.col(_SURPLUS) > 0)
-    found = aggregate(worst, F.coalesce(F.sum(_SURPLUS), F.lit(0)))
-    return int(found[0])
-
-
-def is_keyless(spec: HistorySpec) -> Column:
-    """Tell the source's rows without a whole key apart."""
-    return lacks_value(spec.key)
+    return int(columns.aggregate(worst, add_up(F.col(_SURPLUS)))[0])

@@ -242,17 +242,16 @@ def _describe_columns(project: Project, plan: Plan, namespace: str) -> dict[str,
     """Return the facet of which columns each column of the target comes from."""
     names, traced = name_sources(project, plan, namespace), trace_columns(plan.spec)
 
-    def describe(source: Source, kind: str, words: tuple[str, ...]) -> column_lineage_dataset.InputField:
+    def describe(source: Source, word: str) -> column_lineage_dataset.InputField:
         name = names[source[0]]
-        found = [column_lineage_dataset.Transformation(type=kind, subtype=word) for word in words]
+        found = [column_lineage_dataset.Transformation(type="DIRECT", subtype=word)]
         return column_lineage_dataset.InputField(name.namespace, name.name, source[1], found)
 
     fields = {
-        column: column_lineage_dataset.Fields([describe(each, "DIRECT", (word,)) for each, word in sources.items()])
-        for column, sources in traced.direct.items()
+        column: column_lineage_dataset.Fields([describe(each, word) for each, word in sources.items()])
+        for column, sources in traced.items()
     }
-    rows = [describe(each, "INDIRECT", words) for each, words in traced.indirect.items()]
-    return {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields, rows)}
+    return {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields)}
 
 
 # --- Tables as OpenLineage names and describes them ------------------------------------------------------------------

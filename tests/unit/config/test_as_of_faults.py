@@ -11,8 +11,6 @@ import pytest
 from enrich import ConfigError, load_project
 from enrich.base.spec import JoinSpec
 from enrich.project.compile import check_file, compile_job
-from enrich.project.kinds import trace_columns
-from enrich.project.kinds.syntax import FILTER, JOIN
 
 JOB = """\
 job: seen
@@ -155,13 +153,3 @@ def test_a_truth_value_is_a_condition(tmp_path: Path) -> None:
     spec = compile_job(load(tmp_path, JOB.replace("gone: accounts.deleted", "gone: True")), TABLES).spec
     assert isinstance(spec, JoinSpec)
     assert spec.steps[0].gone == "true"
-
-
-def test_lineage_names_what_decides_the_partner(tmp_path: Path) -> None:
-    found = trace_columns(compile_job(load(tmp_path, JOB), TABLES).spec).indirect
-    columns = [source for source, words in found.items() if JOIN in words]
-    assert set(columns) == {
-        *(("clicks", name) for name in ("customer", "ts")),
-        *(("accounts", name) for name in ("customer", "valid_from", "valid_to", "deleted")),
-    }
-    assert FILTER not in {word for words in found.values() for word in words}

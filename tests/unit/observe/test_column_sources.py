@@ -15,7 +15,7 @@ def test_each_kind_of_join_is_traced(get_task: GetTask) -> None:
         ("articles", "title"): "TRANSFORMATION",
         ("orders", "items"): "TRANSFORMATION",
     }
-    assert {column: dict(sources) for column, sources in traced.direct.items()} == {
+    assert {column: dict(sources) for column, sources in traced.items()} == {
         # The coalesced key of a full join comes from both sides.
         "id": {("orders", "id"): "TRANSFORMATION", ("notes", "id"): "TRANSFORMATION"},
         "seller": {("sellers", "id"): "IDENTITY"},
@@ -24,29 +24,13 @@ def test_each_kind_of_join_is_traced(get_task: GetTask) -> None:
         "items": lists,
         "both": {**lists, ("orders", "seller"): "TRANSFORMATION"},
     }
-    assert dict(traced.indirect) == {
-        ("orders", "id"): ("JOIN",),
-        ("notes", "id"): ("JOIN",),
-        ("orders", "seller"): ("JOIN",),
-        ("sellers", "id"): ("JOIN",),
-        ("orders", "items"): ("JOIN",),
-        ("articles", "id"): ("JOIN",),
-        ("sellers", "boss"): ("JOIN",),
-        ("again", "id"): ("JOIN",),
-        ("sellers", "country"): ("FILTER",),
-    }
 
 
 def test_a_mirror_is_traced(get_task: GetTask) -> None:
     traced = trace_columns(get_task("inverse").spec)
-    assert {column: dict(sources) for column, sources in traced.direct.items()} == {
+    assert {column: dict(sources) for column, sources in traced.items()} == {
         "country": {("sellers", "country"): "IDENTITY"},
         "id": {("sellers", "id"): "IDENTITY"},
-    }
-    assert dict(traced.indirect) == {
-        ("sellers", "country"): ("GROUP_BY",),
-        ("sellers", "since"): ("SORT",),
-        ("sellers", "id"): ("SORT",),
     }
 
 
@@ -55,8 +39,7 @@ def test_a_mirror_that_collects_aggregates_its_keys(shop: Path, get_task: GetTas
     text = job.read_text().replace("conflict: last, order: since", "conflict: collect")
     job.write_text(text.replace("key: id", "key: [id, since]"))
     traced = trace_columns(get_task("inverse").spec)
-    assert traced.direct["keys"] == {("sellers", "id"): "AGGREGATION", ("sellers", "since"): "AGGREGATION"}
-    assert ("sellers", "since") not in traced.indirect
+    assert traced["keys"] == {("sellers", "id"): "AGGREGATION", ("sellers", "since"): "AGGREGATION"}
 
 
 def test_a_key_in_another_form_is_not_taken_as_it_is(shop: Path, get_task: GetTask) -> None:
@@ -66,10 +49,10 @@ def test_a_key_in_another_form_is_not_taken_as_it_is(shop: Path, get_task: GetTa
         .replace("how: full", "how: left")
         .replace("table: orders, key: id", "table: orders, key: id, normalise: trim")
     )
-    assert trace_columns(get_task("wide").spec).direct["id"] == {("orders", "id"): "TRANSFORMATION"}
+    assert trace_columns(get_task("wide").spec)["id"] == {("orders", "id"): "TRANSFORMATION"}
 
 
 def test_a_left_join_takes_the_key_from_the_driving_source(shop: Path, get_task: GetTask) -> None:
     job = shop / "jobs" / "wide.yml"
     job.write_text(job.read_text().replace("how: full", "how: left"))
-    assert trace_columns(get_task("wide").spec).direct["id"] == {("orders", "id"): "IDENTITY"}
+    assert trace_columns(get_task("wide").spec)["id"] == {("orders", "id"): "IDENTITY"}

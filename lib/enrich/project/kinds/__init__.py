@@ -27,10 +27,5 @@ def register(kind: JoinSyntax) -> None:
 
 
 def trace_columns(spec: JobSpec) -> ColumnSources:
-    """Return which columns of which sources each column of a job's target, and the choice of its rows, comes from.
-
-    email: accounts.contact_mail_address    ->  email        accounts.contact_mail_address   DIRECT    IDENTITY
-    join: accounts by consents' key         ->  whole table  consents.customer_id            INDIRECT  JOIN
-    where: products.price > 0               ->  whole table  products.price                  INDIRECT  FILTER
-    """
+    """Return which columns of which sources each column of a job's target comes from, and how."""
     return JOBS[spec.kind].trace(spec)

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 from enrich.base.schemas import find
 from enrich.base.spec import CompiledJob, HistorySpec
 from enrich.project.kinds.syntax import (
-    GROUP_BY,
     IDENTITY,
     ColumnSources,
     Draft,
     JobSyntax,
     Named,
-    Source,
     check_list,
-    gather,
     list_names,
     name_once,
 )
@@ -85,11 +82,8 @@ class History(JobSyntax):
         return CompiledJob(spec, meaning, complete=True)
 
     def trace(self, spec: HistorySpec) -> ColumnSources:
-        """The times come from no column. One version is what a key's columns say while none of them changes."""
-        direct: dict[str, dict[Source, str]] = {name: {(spec.driving, name): IDENTITY} for name in spec.source.columns}
-        found = {**direct, spec.valid_from: {}, spec.valid_to: {}}
-        pairs = [((spec.driving, name), GROUP_BY) for name in (*spec.key, *spec.tracked)]
-        return ColumnSources({name: found[name] for name in spec.columns}, gather(pairs))
+        """The times come from no column."""
+        return {name: {(spec.driving, name): IDENTITY} if name in spec.source.columns else {} for name in spec.columns}
 
 
 def _list_times(draft: Draft) -> tuple[str, str]:

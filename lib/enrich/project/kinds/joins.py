@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from enrich.base.schemas import find
-from enrich.base.spec import CompiledJob, JoinSpec, Step
+from enrich.base.spec import CompiledJob, JoinSpec
 from enrich.project.expressions import parse_expression
 from enrich.project.expressions.reading import AnyName
-from enrich.project.kinds.syntax import (
-    FILTER,
-    IDENTITY,
-    JOIN,
-    TRANSFORMATION,
-    ColumnSources,
-    Draft,
-    JobSyntax,
-    Named,
-    Source,
-    gather,
-)
+from enrich.project.kinds.syntax import IDENTITY, TRANSFORMATION, ColumnSources, Draft, JobSyntax, Named, Source
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
@@ -49,68 +37,36 @@ class Joins(JobSyntax):
         return compiler.compile_joins()
 
     def trace(self, spec: JoinSpec) -> ColumnSources:
-        """Read its expressions."""
-        return _Tracer(spec).trace()
+        """Follow its expressions."""
+        found = {}
+        for output in spec.outputs:
+            columns = dict.fromkeys(_follow(spec, output.paths))
+            plain = output.is_plain and len(columns) == 1 and not any(_changes(spec, *each) for each in columns)
+            found[output.name] = dict.fromkeys(columns, IDENTITY if plain else TRANSFORMATION)
+        return found
 
 
-@dataclass(frozen=True)
-class _Tracer:
-    """Traces one join job."""
+def _changes(spec: JoinSpec, alias: str, column: str) -> bool:
+    """Return whether a column is not taken as it is: keys that are brought into one form, lists."""
+    source = spec.sources[alias]
+    return bool(source.normalise and column in source.key) or alias in _find_lists(spec)
 
-    spec: JoinSpec
 
-    def trace(self) -> ColumnSources:
-        direct = {}
-        for output in self.spec.outputs:
-            columns = dict.fromkeys(self.follow(output.paths))
-            plain = output.is_plain and len(columns) == 1 and not any(self.changes(each) for each in columns)
-            direct[output.name] = dict.fromkeys(columns, IDENTITY if plain else TRANSFORMATION)
-        pairs = [(source, JOIN) for step in self.spec.steps for source in self.join(step)]
-        if self.spec.where is not None:
-            pairs += [(source, FILTER) for source in self.read(self.spec.where)]
-        return ColumnSources(direct, gather(pairs))
+def _find_lists(spec: JoinSpec) -> dict[str, str]:
+    return {step.alias: step.elements for step in spec.steps if step.elements is not None}
 
-    def changes(self, source: Source) -> bool:
-        """Return whether a column is not taken as it is: keys that are brought into one form, lists."""
-        spec = self.spec.sources[source[0]]
-        return bool(spec.normalise and source[1] in spec.key) or self.list_step(source[0]) is not None
 
-    def list_step(self, alias: str) -> Step | None:
-        return next((step for step in self.spec.steps if step.alias == alias and step.elements is not None), None)
-
-    def join(self, step: Step) -> Iterator[Source]:
-        """Yield what decides which rows a join puts together."""
-        texts = step.references if step.elements is None else (step.elements,)
-        texts += (step.gone,) if step.gone is not None else ()
-        if step.shares_key:
-            yield from ((self.spec.driving, name) for name in self.spec.key_columns)
-        near = step.interval
-        for text in (*texts, *((near.at,) if near is not None else ())):
-            yield from self.read(text)
-        names = (*near.match, near.time) if near is not None else self.spec.sources[step.alias].key
-        yield from ((step.alias, name) for name in names)
-        if step.valid_to is not None:
-            yield step.alias, step.valid_to
-
-    def read(self, text: str) -> Iterator[Source]:
-        """Yield the columns that an expression reads."""
-        return self.follow(parse_expression(text, AnyName()).paths)
-
-    def follow(self, paths: Iterable[tuple[str, ...]]) -> Iterator[Source]:
-        """Yield the columns that are meant by what an expression refers to."""
-        for alias, *rest in sorted(paths):
-            if alias == "key" and self.spec.has_key:
-                yield from self.key(rest)
-            elif step := self.list_step(alias):
-                yield from self.read(step.elements or "")
-                yield from ((alias, name) for name in self.spec.sources[alias].columns)
-            elif alias in self.spec.sources and rest:
-                yield alias, find(rest[0], self.spec.sources[alias].columns) or rest[0]
-
-    def key(self, rest: list[str]) -> Iterator[Source]:
-        """Yield the columns of the coalesced key: those of all tables that may bring a row by themselves."""
-        names = self.spec.key_columns
-        wanted = find(rest[0], names) if rest else names[0]
-        sides = [step.alias for step in self.spec.steps if step.shares_key and step.keeps_right]
-        for alias in (self.spec.driving, *sides):
-            yield alias, self.spec.sources[alias].key[names.index(wanted or names[0])]
+def _follow(spec: JoinSpec, paths: Iterable[tuple[str, ...]]) -> Iterator[Source]:
+    """Yield the columns that are meant by what an expression refers to."""
+    lists = _find_lists(spec)
+    for alias, *rest in sorted(paths):
+        if alias == "key" and spec.has_key:  # all tables that may bring a row by themselves
+            names = spec.key_columns
+            place = names.index(find(rest[0], names) or names[0]) if rest else 0
+            sides = [step.alias for step in spec.steps if step.shares_key and step.keeps_right]
+            yield from ((side, spec.sources[side].key[place]) for side in (spec.driving, *sides))
+        elif alias in lists:
+            yield from _follow(spec, parse_expression(lists[alias], AnyName()).paths)
+            yield from ((alias, name) for name in spec.sources[alias].columns)
+        elif alias in spec.sources and rest:
+            yield alias, find(rest[0], spec.sources[alias].columns) or rest[0]

@@ -10,16 +10,12 @@ from enrich.base.schemas import may_be_key, name_of
 from enrich.base.spec import CompiledJob, MirrorSpec
 from enrich.project.kinds.syntax import (
     AGGREGATION,
-    GROUP_BY,
     IDENTITY,
-    SORT,
     ColumnSources,
     Draft,
     JobSyntax,
     Named,
-    Source,
     check_list,
-    gather,
     list_names,
     name_once,
 )
@@ -83,17 +79,11 @@ class Mirror(JobSyntax):
         return CompiledJob(spec, meaning, complete=True)
 
     def trace(self, spec: MirrorSpec) -> ColumnSources:
-        """A value groups the master's rows; order and key choose one of them."""
-        master, collects = spec.driving, spec.conflict == "collect"
-        direct: dict[str, dict[Source, str]] = {name: {(master, name): IDENTITY} for name in (*spec.value, *spec.extra)}
-        if collects and len(spec.key) > 1:
-            direct["keys"] = {(master, name): AGGREGATION for name in spec.key}
-        else:
-            direct |= {name: {(master, name): AGGREGATION if collects else IDENTITY} for name in spec.key}
-        chooses = spec.conflict in ("first", "last")
-        order = ([spec.order] if spec.order is not None else []) + list(spec.key) if chooses else []
-        pairs = [((master, name), GROUP_BY) for name in spec.value] + [((master, name), SORT) for name in order]
-        return ColumnSources(direct, gather(pairs))
+        """Columns are those of the winning row; collected keys are of all rows."""
+        found = {name: {(spec.driving, name): IDENTITY} for name in (*spec.value, *spec.key, *spec.extra)}
+        if spec.conflict == "collect":
+            found[spec.columns[len(spec.value)]] = {(spec.driving, name): AGGREGATION for name in spec.key}
+        return {name: found[name] for name in spec.columns}
 
 
 def _collects(draft: Draft) -> bool:

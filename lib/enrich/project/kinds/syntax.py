@@ -5,7 +5,7 @@ What a run does for it is in ``enrich.joins``, apart from this because files are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from enrich.project.models import Join
 
 IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
-JOIN, FILTER, GROUP_BY, SORT = "JOIN", "FILTER", "GROUP_BY", "SORT"
-"""OpenLineage's words for how a target's column comes from one of a source, and for what decides about rows."""
+"""OpenLineage's words for how a target's column comes from one of a source."""
 
 MATCHED = "matched"
 """The reason of a reference that has a partner."""
 
 Source = tuple[str, str]
 """Alias and column."""
+ColumnSources = Mapping[str, Mapping[Source, str]]
+"""Target column -> the columns that it comes from -> how."""
 Named = tuple[str, tuple[PathStep, ...]]
 """A column that the file names, and its place."""
 
@@ -104,28 +105,6 @@ def check_references(draft: Draft, alias: str, join: dict[str, Any], wanted: int
             draft.fault(f"'on' has {format_count(count, 'expression')}, but {has}", "join", alias, "on")
 
 
-@dataclass(frozen=True)
-class ColumnSources:
-    """Where the rows of a target come from, column by column.
-
-    Attributes:
-        direct: Target column -> (alias, column) -> ``IDENTITY``, ``TRANSFORMATION`` or ``AGGREGATION``.
-        indirect: (alias, column) -> what it decides for all rows: ``JOIN``, ``FILTER``, ``GROUP_BY``, ``SORT``.
-    """
-
-    direct: Mapping[str, Mapping[Source, str]]
-    indirect: Mapping[Source, tuple[str, ...]]
-
-
-def gather(pairs: Iterable[tuple[Source, str]]) -> dict[Source, tuple[str, ...]]:
-    """Return what each column decides, each word once."""
-    found: dict[Source, tuple[str, ...]] = {}
-    for source, word in pairs:
-        if word not in found.get(source, ()):
-            found[source] = (*found.get(source, ()), word)
-    return found
-
-
 class JoinSyntax:
     """A kind of join; subclass it and ``register`` an instance to have one more.
 
@@ -199,5 +178,5 @@ class JobSyntax:
         raise NotImplementedError
 
     def trace(self, spec: Any) -> ColumnSources:
-        """Return which columns of which sources each column of the target, and the choice of its rows, comes from."""
+        """Return which columns of which sources each column of the target comes from."""
         raise NotImplementedError
