@@ -272,13 +272,12 @@ def find_references(
         sources: The job's sources.
         step: The join.
         affected: The rows to look at; None for all.
-        changed: ``__enrich_j*``, the changed keys of the lookup, which references are narrowed to; None: to nothing.
-        carry: Whether the driving rows shall come along, for which the source is then read once.
+        changed: ``__enrich_j*``, the lookup's changed keys, to which references are narrowed.
+        carry: Whether the driving source's struct shall come along where references stand in its rows as they are.
 
     Returns:
         ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a right or full foreign-key join) and
-        ``__enrich_j*``, the referenced key without nulls; one row per referenced element. With ``carry``, the struct
-        of the driving source, too, where the references stand in its rows as they are.
+        ``__enrich_j*``, the referenced key without nulls; one row per referenced element.
     """
     spec, kind = sources.spec, sources.kind_of(step)
     before = list_deciding_steps(spec, step)

@@ -37,7 +37,6 @@ from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
 from enrich.frames.join import Sources, sum_partners
 from enrich.joins import interval
-from enrich.spark import read_broadcast_limit
 from enrich.steps.rows import Rows, count_left, find_quarantined_keys
 from enrich.steps.run import Run
 from enrich.steps.source_changes import Changes
@@ -64,7 +63,7 @@ def find_affected(run: Run, changed: Changes) -> Affected:
 
 
 def _take_counts(run: Run, spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
-    """Return how many left keys are affected, and between which ends, if they are those that changed in one source."""
+    """Return how many left keys are affected, and their ranges, if they are those that changed in one source."""
     differing = list(changed.differing)
     if run.plan.retry or len(differing) != 1:
         return None
@@ -107,9 +106,8 @@ def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
         moved = interval.find_near_rows(moments, right, changed.differing.get(spec.driving))
     else:
         references = [join.find_references(each, right, Affected(left)) for each in moments]
-        moved = [
-            frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references
-        ]
+        names = name_reference(len(right.references))
+        moved = [frame.select(*names) for frame in references]
     moved += [each.right for each in waiting if each.right is not None]
     return Affected(left, run.keep(find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
@@ -205,8 +203,7 @@ def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bo
 def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows:
     """Join the affected rows anew, and count the partners that they have found."""
     spec = get_spec(run)
-    frame = join.join_all(run.sources_for(affected), affected)
-    frame = frame if _is_cheaper_again(run, spec) else run.keep(frame)
+    frame = run.keep(join.join_all(run.sources_for(affected), affected))
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
     marks = mark_rows(spec.columns) if run.plan.everything and not run.plan.may_quarantine else {}
     marks = {name: F.col(specs.LIVE) & mark for name, mark in marks.items()}
@@ -219,22 +216,6 @@ def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows
         null_list_ids=ids,
     )
     return Rows(frame, counts, lookups=lookups, tally=tally)
-
-
-def _is_cheaper_again(run: Run, spec: JoinSpec) -> bool:
-    """Return whether a first run computes its rows twice, to count them and to write them, and does not keep them.
-
-    To keep ten million rows costs more than to join them with tables that Spark sends to every task.
-    """
-    if not run.plan.everything or run.plan.target.table is not None or run.plan.judging_suite is not None:
-        return False
-    sent = read_broadcast_limit(run.session)
-    return all(
-        step.kind in ("table", "foreign_key")
-        and step.how in ("inner", "left")
-        and run.measure_source(step.alias) <= sent
-        for step in spec.steps
-    )
 
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:

@@ -201,7 +201,7 @@ def list_neighbours(
     *,
     at_any_time: bool = False,
 ) -> DataFrame:
-    """Return which driving rows are near which rows of an interval join's lookup.
+    """Return which driving rows are near which rows of a lookup: ``__enrich_k*`` and ``__enrich_r*``.
 
     Args:
         sources: The job's sources.
@@ -209,9 +209,6 @@ def list_neighbours(
         keys: ``__enrich_k*`` of the driving rows to look at; None for all.
         images: The lookup's rows to look at, in its own columns; None for its snapshot.
         at_any_time: Return all that match, near or not; for few keys and images.
-
-    Returns:
-        ``__enrich_k*`` and ``__enrich_r*``, one row a pair.
     """
     near, source = get_interval(step), sources.spec.sources[step.alias]
     rights = name_right_key(len(source.key))
@@ -219,10 +216,10 @@ def list_neighbours(
     names = zip([*rights, *name_matched(len(near.match)), TIME], [*source.key, *near.match, near.time], strict=True)
     lookup = drop_nulls(theirs.select(*[take_column(column).alias(name) for name, column in names]), rights)
     rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
-    if at_any_time:
-        wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
-        return rows.join(lookup, on=are_equal(wanted, matched)).drop(*wanted, *matched, AT, TIME)
-    return find_pairs(rows, lookup, step)
+    if not at_any_time:
+        return find_pairs(rows, lookup, step)
+    wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
+    return rows.join(lookup, on=are_equal(wanted, matched)).drop(*wanted, *matched, AT, TIME)
 
 
 def _read_rows(sources: Sources, step: Step, affected: Affected | None) -> DataFrame:
@@ -252,14 +249,8 @@ def _read_lookup(sources: Sources, step: Step) -> DataFrame:
 def find_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:
     """Return every row with every row of the lookup that is near it.
 
-    Args:
-        rows: ``name_wanted`` and ``AT``, and what else they shall keep.
-        lookup: ``name_matched`` and ``TIME``, and what else they shall keep.
-        step: The interval join.
-        large: Whether the lookup's rows are many and ``rows`` few: those in whose buckets nobody asks are left out.
-
-    Returns:
-        What both sides have beside these columns; a null in any of them has no partner.
+    In: ``name_wanted`` and ``AT`` of rows, ``name_matched`` and ``TIME`` of the lookup, where a null has no partner,
+    and what else they have, which is kept. ``large``: of the lookup, rows in whose buckets nobody asks are left out.
     """
     near = get_interval(step)
     wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
@@ -287,8 +278,7 @@ def find_candidates(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bo
 def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:
     """Join the rows of the left side: a row a pair, and each of them once more without partner.
 
-    That one is alive if the join keeps it and there is no pair. It tells how the join went for the row, which the pairs
-    do not: so each row counts once.
+    That one is alive if the join keeps it and there is no pair. It alone tells how the join went, so a row counts once.
 
     In: as for ``find_pairs``, the rows with ``__enrich_k*`` and ``ALIVE``, the lookup with ``__enrich_r*``.
     """

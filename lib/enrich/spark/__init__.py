@@ -16,8 +16,3 @@ def adapts_to_change(session: SparkSession) -> bool:
     """Tell whether runs shall choose adaptive execution by themselves, and nobody has switched it off."""
     chosen = session.sparkContext.getConf().get(ADAPTIVE_BY_CHANGE, "false") == "true"
     return chosen and session.conf.get(ADAPTIVE, "true") == "true"
-
-
-def read_broadcast_limit(session: SparkSession) -> int:
-    """Return up to how many bytes Spark sends the smaller side of a join to every task; -1 for never."""
-    return int(session._jsparkSession.sessionState().conf().autoBroadcastJoinThreshold())
