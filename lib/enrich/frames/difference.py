@@ -208,6 +208,9 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
     is_updated = (F.col(_WANTED) > 0) & (F.col(_THERE) > 0) & (F.col(_EQUAL) == 0)
     growth = F.col(_WANTED) - F.col(_THERE)
+    has_now = {name: F.col(_NEW).isNotNull() & F.col(_NEW).getField(name).isNull() for name in columns}
+    had = {name: (F.col(_THERE) > 0) & F.col(_WAS).getField(name).isNull() for name in columns}
+    new_nulls = [add_up(has_now[name].cast("int") - had[name].cast("int")) for name in columns]
     (_, inserted, updated, deleted, emptied, *counts), ranges = count_with_ranges(
         found,
         names,
@@ -216,7 +219,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         add_up(F.greatest(-growth, F.lit(0))),
         F.count_if(is_updated & F.col(_EMPTIED)),
         *map(_count_steps, "IUD"),
-        *(map(_count_new_nulls, columns) if remember is not None and table is not None else ()),
+        *(new_nulls if remember is not None and table is not None else ()),
     )
     rows = found.withColumn(OPERATION, F.explode(_STEPS))
     rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
@@ -227,13 +230,6 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
     images = (now.select(f"{_WAS}.*"), 1), (found.where(F.col(_THERE) > 0).select(f"{_WAS}.*"), -1)
     return replace(result, nulls=dict(zip(columns, counts[3:], strict=True)), images=images)
-
-
-def _count_new_nulls(column: str) -> Column:
-    """Count the changed rows that have a null in a column now, less those that had one."""
-    has_now = F.col(_NEW).isNotNull() & F.col(_NEW).getField(column).isNull()
-    had = (F.col(_THERE) > 0) & F.col(_WAS).getField(column).isNull()
-    return add_up(has_now.cast("int") - had.cast("int"))
 
 
 def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> Column:
@@ -354,10 +350,8 @@ def _count_nulls(value: Column, kind: T.DataType, other: T.DataType) -> list[Col
     else:
         return [value.isNull().cast("int")]
 
-    def has_null_in(element: Column) -> Column:
-        return reduce(or_, [leaf > 0 for leaf in _count_nulls(element, *inner)], F.lit(False))
-
-    return [F.when(value.isNull(), _ALL).otherwise(F.size(F.filter(elements, has_null_in)))]
+    lacking = F.filter(elements, lambda each: reduce(or_, [n > 0 for n in _count_nulls(each, *inner)], F.lit(False)))
+    return [F.when(value.isNull(), _ALL).otherwise(F.size(lacking))]
 
 
 # --- Rows that are kept out of the target, as the quarantine table holds them ---------------------------------------

@@ -248,9 +248,35 @@ def list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]
 
 def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
     """Return how each join goes over all driving rows: what is recorded, less what the affected rows had before."""
-    if _keeps_partners(run, get_spec(run), changed):
+    spec = get_spec(run)
+    if _keeps_partners(run, spec, changed):
         return recorded
-    were = _count_partners(*_go_back(run, changed, affected))
+    # At the window's start a source was what it is, without the rows of its changed keys, and with those that have
+    # gone: no older version is opened, but where the feed does not tell.
+    sources = run.sources_for(affected)
+    names = name_left_key(len(spec.key_columns))
+    sharing, snapshots, known = list_sharing(spec), dict(sources.snapshots), {}
+    for alias in spec.sources:
+        net = changed.net.get(alias)
+        if net is None or not net.count:
+            if alias in sharing:
+                known[alias] = KnownRows(sources.affected_rows(alias, names, affected))
+            continue
+        gone = find_moved_rows(sources, changed, alias, come=False)
+        if gone is None:
+            snapshots[alias] = run.snapshot(alias, run.plan.window[alias].start)
+        elif alias in sharing:
+            stayed = sources.affected_rows(alias, names, affected)
+            stayed = stayed.join(net.select_changed().toDF(*names), on=names, how="left_anti")
+            went = drop_nulls(pack_rows(gone, spec.sources[alias], names), names)
+            known[alias] = KnownRows(stayed.unionByName(went))
+        else:
+            key = spec.sources[alias].key
+            parts = dict(zip(name_reference(len(key)), map(take_column, key), strict=True))
+            stayed = snapshots[alias].withColumns(parts)
+            stayed = stayed.join(net.select_changed(), on=[*parts], how="left_anti").drop(*parts)
+            snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
+    were = _count_partners(replace(sources, snapshots=snapshots), replace(affected, known=known))
     return {alias: recorded[alias] + each + -were[alias] for alias, each in now.items()}
 
 
@@ -281,36 +307,3 @@ def _keeps_partners(run: Run, spec: JoinSpec, changed: Changes) -> bool:
     if not all(run.are_few(moved[alias].count) for alias in seen):
         return False
     return not any(count_keys_that_differ(moved[alias], spec.sources[alias], seen[alias]) for alias in seen)
-
-
-def _go_back(run: Run, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
-    """Return the sources at the window's start, and the affected keys with their rows there.
-
-    No older version is opened, but where the feed does not tell: a source was what it is, without the rows of its
-    changed keys, and with those that have gone.
-    """
-    now = run.sources_for(affected)
-    spec = now.spec
-    names = name_left_key(len(spec.key_columns))
-    sharing, snapshots, known = list_sharing(spec), dict(now.snapshots), {}
-    for alias in spec.sources:
-        net = changed.net.get(alias)
-        if net is None or not net.count:
-            if alias in sharing:
-                known[alias] = KnownRows(now.affected_rows(alias, names, affected))
-            continue
-        gone = find_moved_rows(now, changed, alias, come=False)
-        if gone is None:
-            snapshots[alias] = run.snapshot(alias, run.plan.window[alias].start)
-        elif alias in sharing:
-            stayed = now.affected_rows(alias, names, affected)
-            stayed = stayed.join(net.select_changed().toDF(*names), on=names, how="left_anti")
-            went = drop_nulls(pack_rows(gone, spec.sources[alias], names), names)
-            known[alias] = KnownRows(stayed.unionByName(went))
-        else:
-            key = spec.sources[alias].key
-            parts = dict(zip(name_reference(len(key)), map(take_column, key), strict=True))
-            stayed = snapshots[alias].withColumns(parts)
-            stayed = stayed.join(net.select_changed(), on=[*parts], how="left_anti").drop(*parts)
-            snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
-    return replace(now, snapshots=snapshots), replace(affected, known=known)

@@ -38,18 +38,14 @@ class Joins(JobSyntax):
 
     def trace(self, spec: JoinSpec) -> ColumnSources:
         """Follow its expressions."""
-        found = {}
+        found, lists = {}, _find_lists(spec)
+        # Keys that are brought into one form are not taken as they are.
+        keys = {(source.alias, name) for source in spec.sources.values() if source.normalise for name in source.key}
         for output in spec.outputs:
             columns = dict.fromkeys(_follow(spec, output.paths))
-            plain = output.is_plain and len(columns) == 1 and not any(_changes(spec, *each) for each in columns)
+            plain = output.is_plain and len(columns) == 1 and not any(c in keys or c[0] in lists for c in columns)
             found[output.name] = dict.fromkeys(columns, IDENTITY if plain else TRANSFORMATION)
         return found
-
-
-def _changes(spec: JoinSpec, alias: str, column: str) -> bool:
-    """Return whether a column is not taken as it is: keys that are brought into one form, lists."""
-    source = spec.sources[alias]
-    return bool(source.normalise and column in source.key) or alias in _find_lists(spec)
 
 
 def _find_lists(spec: JoinSpec) -> dict[str, str]:
