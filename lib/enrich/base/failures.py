@@ -63,7 +63,10 @@ _REFUSED = (
     (r"\[DELTA_NOT_NULL_CONSTRAINT_VIOLATED\] NOT NULL constraint violated for column: (.+?)\.\s", "NOT NULL of {!r}"),
     (r"\[DELTA_MISSING_NOT_NULL_COLUMN_VALUE\] Column (.+?), which", "NOT NULL of {!r}"),
     (r"\[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES\] CHECK constraint (.+?) \(", "CHECK constraint {!r}"),
-    (r"\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\]|DeltaInvariantViolationException", "a constraint or the length of a column"),
+    (
+        r"\[(?:DELTA_EXCEED_CHAR_VARCHAR_LIMIT|EXCEED_LIMIT_LENGTH)\]|DeltaInvariantViolationException",
+        "a constraint or the length of a column",
+    ),
 )
 # How Python, delta-rs, Java and Hadoop begin a line that says that a permission is missing; a cell begins none.
 _DENIED = re.compile(
