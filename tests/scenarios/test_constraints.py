@@ -39,15 +39,15 @@ def test_a_dump_with_a_line_that_a_constraint_refuses(lab: Lab) -> None:
     good: dict[str, object] = {"id": 1, "name": "one", "code": "abc"}
     assert _load(lab, good).inserted == 1
     version = len(lab.log("people"))
-    refused: list[tuple[dict[str, object], str]] = [
-        ({"id": 2, "name": None}, "NOT NULL of 'name'"),
-        ({"id": 3, "name": "a-secret"}, "CHECK constraint 'short'"),
-        ({"id": 4, "name": "four", "code": "a-secret"}, "the length of a column"),
-        ({"id": 1, "name": "a-secret"}, "CHECK constraint 'short'"),
+    refused: list[dict[str, object]] = [
+        {"id": 2, "name": None},
+        {"id": 3, "name": "a-secret"},
+        {"id": 4, "name": "four", "code": "a-secret"},
+        {"id": 1, "name": "a-secret"},
     ]
-    for bad, named in refused:
+    for bad in refused:
         found = _load(lab, {"id": 7, "name": "seven"}, bad)
-        assert (found.exit_code, named in str(found.error)) == (3, True), found
+        assert (found.exit_code, "refuses a row" in str(found.error)) == (3, True), found
         assert "a-secret" not in json.dumps(found.to_dict())
     assert len(lab.log("people")) == version
     assert lab.rows("people") == [{**good, "twice": 2}]

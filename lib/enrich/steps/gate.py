@@ -152,15 +152,19 @@ def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int
     keys = name_left_key(len(spec.key_columns))
     names = keys if spec.interval_step is None else identify_rows(run.plan).names
     now = rows.frame.select(*names, name_partners(alias))
-    before = None
+    found = now.where(join.count_referring(alias) > 0).withColumn("new", join.is_orphan(alias))
     if unmatched and not run.plan.everything:
         among = Affected(now.where(join.is_orphan(alias)).select(*keys).distinct())
         were = run.before
         earlier = join.leave_own_rows_out((*join.list_earlier_steps(were.spec, step), step))
         before = join.apply_steps(were, among, earlier)
-        before = before.select(*join.list_identity(before), name_partners(alias))
-    found = aggregate(join.find_new_orphans(now, alias, names, before), F.count("*"), F.count_if("new"))
-    return int(found[0]), int(found[1])
+        was = before.where(join.is_orphan(alias)).select(*[F.col(name).alias(f"{name}_was") for name in names])
+        # Null-safe: a pair has a part that a lookup-only row lacks.
+        same = [F.col(name).eqNullSafe(F.col(f"{name}_was")) for name in names]
+        found = found.join(was.withColumn("was", F.lit(True)), on=same, how="left")
+        found = found.withColumn("new", F.col("new") & F.col("was").isNull())
+    counts = aggregate(found, F.count("*"), F.count_if("new"))
+    return int(counts[0]), int(counts[1])
 
 
 @measure("rules")

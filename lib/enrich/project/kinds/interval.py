@@ -48,7 +48,22 @@ class Interval(JoinSyntax):
             else:
                 for message in find_bound_faults(bounds):
                     draft.fault(message, "join", alias, "between")
-        _check_others(draft, alias)
+        # What the other joins of the job cannot be; the first interval join says it.
+        joins = [(name, join) for name, join in draft.joins.items() if isinstance(join.get("kind"), str)]
+        near = [name for name, join in joins if join["kind"] == Interval.name]
+        if alias != near[0]:
+            first = f"{near[0]!r}, line {draft.tree.line('join', near[0])}"
+            draft.fault(f"a job has at most one interval join, and has one ({first})", "join", alias, "kind")
+            return
+        if alias != joins[0][0]:
+            message = f"an interval join is the first join; put {alias!r} before {joins[0][0]!r}"
+            draft.fault(message, "join", alias, "kind")
+        for name, join in joins:
+            if join["kind"] == "table":
+                message = f"a job with an interval join ({alias!r}) has a row for each pair and no key to share; use"
+                draft.fault(f"{message} kind: foreign_key", "join", name, "kind")
+            elif join["kind"] != Interval.name and join.get("how") in ("right", "full"):
+                draft.fault(f"no right or full join follows an interval join ({alias!r})", "join", name, "how")
 
     def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
         """Compare the types of ``on`` and ``match``, of ``at`` and ``time``; bring the bounds to the time's unit."""
@@ -77,25 +92,6 @@ class Interval(JoinSyntax):
     def describe_pairs(self, step: Step) -> str | None:  # noqa: ARG002
         """Each pair is a row."""
         return "an interval join"
-
-
-def _check_others(draft: Draft, alias: str) -> None:
-    """Note what the other joins of a job with an interval join cannot be; the first interval join says it."""
-    joins = [(name, join) for name, join in draft.joins.items() if isinstance(join.get("kind"), str)]
-    near = [name for name, join in joins if join["kind"] == Interval.name]
-    if alias != near[0]:
-        first = f"{near[0]!r}, line {draft.tree.line('join', near[0])}"
-        draft.fault(f"a job has at most one interval join, and has one ({first})", "join", alias, "kind")
-        return
-    if alias != joins[0][0]:
-        message = f"an interval join is the first join; put {alias!r} before {joins[0][0]!r}"
-        draft.fault(message, "join", alias, "kind")
-    for name, join in joins:
-        if join["kind"] == "table":
-            message = f"a job with an interval join ({alias!r}) has a row for each pair and no key to share; use"
-            draft.fault(f"{message} kind: foreign_key", "join", name, "kind")
-        elif join["kind"] != Interval.name and join.get("how") in ("right", "full"):
-            draft.fault(f"no right or full join follows an interval join ({alias!r})", "join", name, "how")
 
 
 def _find_column(compiler: Compiler, alias: str, column: str, option: str) -> str:
