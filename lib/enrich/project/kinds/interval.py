@@ -49,8 +49,8 @@ class Interval(JoinSyntax):
                 for message in find_bound_faults(bounds):
                     draft.fault(message, "join", alias, "between")
         # What the other joins of the job cannot be; the first interval join says it.
-        joins = [(name, join) for name, join in draft.joins.items() if isinstance(join.get("kind"), str)]
-        near = [name for name, join in joins if join["kind"] == Interval.name]
+        joins = [(name, each) for name, each in draft.joins.items() if isinstance(each.get("kind"), str)]
+        near = [name for name, each in joins if each["kind"] == Interval.name]
         if alias != near[0]:
             first = f"{near[0]!r}, line {draft.tree.line('join', near[0])}"
             draft.fault(f"a job has at most one interval join, and has one ({first})", "join", alias, "kind")
@@ -58,11 +58,11 @@ class Interval(JoinSyntax):
         if alias != joins[0][0]:
             message = f"an interval join is the first join; put {alias!r} before {joins[0][0]!r}"
             draft.fault(message, "join", alias, "kind")
-        for name, join in joins:
-            if join["kind"] == "table":
+        for name, other in joins:
+            if other["kind"] == "table":
                 message = f"a job with an interval join ({alias!r}) has a row for each pair and no key to share; use"
                 draft.fault(f"{message} kind: foreign_key", "join", name, "kind")
-            elif join["kind"] != Interval.name and join.get("how") in ("right", "full"):
+            elif other["kind"] != Interval.name and other.get("how") in ("right", "full"):
                 draft.fault(f"no right or full join follows an interval join ({alias!r})", "join", name, "how")
 
     def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
