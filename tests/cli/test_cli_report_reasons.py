@@ -19,7 +19,7 @@ from kit.history import NOT_NULL, expect, finding, row, state
 from kit.project import ROOT, suite, write_project
 
 COUNTS = {Reason("no_such_key"): 9, Reason("deleted_at"): 2, Reason("near_miss", kind="invisible"): 1}
-CAUSES = RuleCauses(0, NOT_NULL, "email", None, 100, 12, causes=sort_causes(COUNTS))  # type: ignore[arg-type]
+CAUSES = RuleCauses(0, NOT_NULL, "email", None, 100, 12, causes=sort_causes(COUNTS))
 WORDS = "9 no such key, 2 deleted, 1 near miss (1 invisible)"
 REASONS = {"no_such_key": 9, "deleted_at": 2, "near_miss": 1}
 

@@ -52,7 +52,7 @@ ASKED = {
     "products_with_merchant": "1",
     "persons_with_addresses": "p3",
     "email_mirror": "c3",
-    "orders_with_payments": ["order_event_id=e1", "payment_event_id=y2"],
+    "orders_with_payments": "e1",
     "orders_with_price": "e1",
     "titled_products": "0",
 }

@@ -171,4 +171,4 @@ def test_a_list_whose_columns_nobody_compares_is_found(lab: Lab, monkeypatch: py
     _open_lists(lab)
     _add_a_column(lab)
     checked = enrich.verify(enrich.load_project(lab.home), spark=lab.spark)
-    assert {each.job: each.target.rows for each in checked.jobs} == {"kept": 1, "joined": 1}
+    assert {each.job: sum(vars(each.target).values()) for each in checked.jobs} == {"kept": 1, "joined": 1}

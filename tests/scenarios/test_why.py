@@ -188,7 +188,6 @@ def check_doctor(call: Call) -> None:
             "heals": 1,
             "lines": {"merchants": "merchants: {table: merchants, key: id, normalise: [lower]}"},
         },
-        "refused": None,
     }
     assert joins["tags"]["near_misses"] == {"invisible": 1}
     assert joins["countries"]["near_misses"] == {}

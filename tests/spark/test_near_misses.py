@@ -1,16 +1,13 @@
-"""Keys that are nearly one: their kinds, what heals them, and what would confuse them."""
+"""Keys that are nearly one, and their kinds."""
 
 from __future__ import annotations
 
-from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pytest
 
 from enrich.answers import near_misses
-from enrich.answers.near_misses import choose_effects
-from enrich.base.spec import NORMALISERS, name_reference
+from enrich.base.spec import name_reference
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -45,60 +42,35 @@ def keys(spark: SparkSession, *columns: list[str]) -> DataFrame:
     return spark.createDataFrame(pa.table([pa.array(each, pa.string()) for each in columns], names=names))
 
 
-def found(spark: SparkSession, ours: list[str], theirs: list[str], *, shared: bool = False) -> DataFrame:
-    compared = near_misses.pair_keys(keys(spark, ours), keys(spark, theirs))
-    return near_misses.add_forms(compared, [True], shared=shared).persist()
+def compare(ours: DataFrame, theirs: DataFrame, *texts: bool) -> dict[tuple[Any, ...], tuple[str, str]]:
+    """Return lost key -> kind of near miss, and the key that is nearly it."""
+    lost = ours.distinct().join(theirs, on=ours.columns, how="left_anti")
+    rows = near_misses.find_near_misses(lost, theirs.distinct(), texts).collect()
+    assert all(near_misses.SETS[row[near_misses.SET]] for row in rows)
+    told = {row[: len(texts)]: (row[near_misses.KIND], row[near_misses.FOUND]) for row in rows}
+    assert len(told) == len(rows)
+    return told
 
 
 def test_every_kind_is_told_apart(spark: SparkSession) -> None:
     ours = [reference for reference, _, _ in CASES] + MATCHED + UNKNOWN + ["M1"]
     theirs = [key for _, key, _ in CASES] + MATCHED
-    forms = found(spark, ours, theirs)
-    rows = near_misses.find_near_misses(forms, 1).collect()
-    told = {(row["__enrich_j0"], row[near_misses.FOUND][0], near_misses.kind_of(row[near_misses.SET])) for row in rows}
-    assert told == set(CASES)
-    assert {row["__enrich_j0"]: row[near_misses.REFERENCES] for row in rows} == Counter([*ours[: len(CASES)], "M1"])
-
-    effects = {effect.steps: effect for effect in near_misses.measure_effects(forms)}
-    kinds = Counter(kind for _, _, kind in CASES)
-    for step, kind in near_misses.KINDS.items():
-        # "M1" is referred to twice, the sign for Ångström is one letter with Å in lower case, a tab is invisible, too.
-        assert effects[(step,)].heals == kinds[kind] + {"case": 2, "invisible": 1}.get(kind, 0), step
-    everything = effects[NORMALISERS]
-    assert everything.heals == len(CASES) + 1
-    assert everything.ambiguous == 2  # "same" and "Same"
-    assert effects[("visible", "nfc", "trim", "integer", "unpad")].ambiguous == 0
-    best, worse = choose_effects(list(effects.values()))
-    assert best is not None
-    assert "lower" not in best.steps
-    assert (worse.steps, worse.ambiguous) == (NORMALISERS, 2) if worse else pytest.fail("nothing refused")
+    told = compare(keys(spark, ours), keys(spark, theirs), True)
+    assert told == {(reference,): (kind, key) for reference, key, kind in CASES}
 
 
-def test_the_fewest_steps_are_suggested_and_ambiguous_ones_are_not(spark: SparkSession) -> None:
-    best, worse = choose_effects(near_misses.measure_effects(found(spark, ["A", "B", "c "], ["a", "b", "x"])))
-    assert best is not None
-    assert (best.steps, best.heals, worse) == (("lower",), 2, None)
-    best, worse = choose_effects(near_misses.measure_effects(found(spark, ["A"], ["a", " a"])))
-    assert best is not None
-    assert (best.steps, best.heals, worse) == (("lower",), 1, None)
-    # The two references of a table join are keys: they must not become one.
-    best, worse = choose_effects(near_misses.measure_effects(found(spark, ["a", "A"], ["a"], shared=True)))
-    assert best is None
-    assert worse is not None
-    assert (worse.steps, worse.heals, worse.ambiguous, worse.ambiguous_left) == (("lower",), 1, 0, 2)
-    assert choose_effects(near_misses.measure_effects(found(spark, ["a", "A"], ["a"])))[0] is not None
-    assert choose_effects(near_misses.measure_effects(found(spark, ["z"], ["a"]))) == (None, None)
+def test_the_smallest_set_of_normalisers_decides_and_of_its_keys_the_least(spark: SparkSession) -> None:
+    told = compare(keys(spark, ["A", "B", "c ", "E"]), keys(spark, ["a", " a", "b", "x", " e ", "\u200be"]), True)
+    assert told == {("A",): ("case", "a"), ("B",): ("case", "b"), ("E",): ("combination", " e ")}
 
 
 def test_the_parts_of_a_composite_key_count_together(spark: SparkSession) -> None:
     ours = keys(spark, ["DE", "de", "FR"], ["1", " 1", "2"])
     theirs = keys(spark, ["de", "FR"], ["1", "3"])
-    forms = near_misses.add_forms(near_misses.pair_keys(ours, theirs), [True, True]).persist()
-    rows = near_misses.find_near_misses(forms, 2).collect()
-    told = {(row["__enrich_j0"], row["__enrich_j1"]): near_misses.kind_of(row[near_misses.SET]) for row in rows}
-    assert told == {("DE", "1"): "case", ("de", " 1"): "blank"}
+    assert compare(ours, theirs, True, True) == {("DE", "1"): ("case", "de,1"), ("de", " 1"): ("blank", "de,1")}
     # A part that is no text is compared as it is.
-    numbers = near_misses.pair_keys(
-        *[spark.createDataFrame(pa.table({"__enrich_j0": [t], "__enrich_j1": [n]})) for t, n in (("A", 1), ("a", 1))]
-    )
-    assert near_misses.find_near_misses(near_misses.add_forms(numbers, [True, False]), 2).count() == 1
+    numbers = [
+        spark.createDataFrame(pa.table({"__enrich_j0": [t], "__enrich_j1": [n]}))
+        for t, n in (("A", 1), ("a", 1), ("a", 2))
+    ]
+    assert compare(numbers[0], numbers[1].union(numbers[2]), True, False) == {("A", 1): ("case", "a,1")}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enrich.answers.near_misses import suggest_lines
-from enrich.answers.reasons import JoinKeys, KeyReport, Reason, Refused, Suggestion, Why, format_answer, format_keys
+from enrich.answers.reasons import JoinKeys, KeyReport, Reason, Suggestion, Why, format_answer, format_keys
 from enrich.project.models import Job
 
 NEAR = Reason("near_miss", kind="invisible", found="\u200bu1\x1b[31m\u202e\n")
@@ -29,10 +29,9 @@ def test_a_column_is_told_in_one_line() -> None:
 
 
 def test_a_report_is_told_join_by_join() -> None:
-    suggestion = Suggestion(("trim",), 2, {"m": "m: {table: t, key: id, normalise: [trim]}"})
-    refused = Refused(("trim", "lower"), 5, {"m": 1, "p": 2})
+    suggestion = Suggestion(["trim"], 2, {"m": "m: {table: t, key: id, normalise: [trim]}"})
     joins = (
-        JoinKeys("m", "table", 9, 7, {"blank": 2, "case": 3}, suggestion, refused, (("blank", " a", "a\x07"),)),
+        JoinKeys("m", "table", 9, 7, {"blank": 2, "case": 3}, suggestion, (("blank", " a", "a\x07"),)),
         JoinKeys("n", "list", 1, 0, {}),
     )
     assert format_keys(KeyReport("job", "jobs/job.yml", joins)).splitlines() == [
@@ -43,7 +42,6 @@ def test_a_report_is_told_join_by_join() -> None:
         "  to make 2 references match, write in jobs/job.yml and run `enrich run job --full-refresh`:",
         "    sources:",
         "      m: {table: t, key: id, normalise: [trim]}",
-        "  not advised: [trim, lower] would make 5 references match, but 1 key of m, 2 keys of p ambiguous",
         "",
         "n (list): 0 of 1 reference without a partner",
     ]
@@ -51,8 +49,8 @@ def test_a_report_is_told_join_by_join() -> None:
 
 
 def test_the_json_of_a_report_holds_no_keys() -> None:
-    suggestion, refused = Suggestion(("trim",), 2, {"m": "m: {}"}), Refused(("trim", "lower"), 5, {"m": 1})
-    joins = (JoinKeys("m", "table", 9, 7, {"blank": 2}, suggestion, refused, (("blank", "secret", "secret"),)),)
+    suggestion = Suggestion(["trim"], 2, {"m": "m: {}"})
+    joins = (JoinKeys("m", "table", 9, 7, {"blank": 2}, suggestion, (("blank", "secret", "secret"),)),)
     told = KeyReport("job", "jobs/job.yml", joins).to_dict()
     assert told == {
         "job": "job",
@@ -65,7 +63,6 @@ def test_the_json_of_a_report_holds_no_keys() -> None:
                 "unmatched": 7,
                 "near_misses": {"blank": 2},
                 "suggestion": {"normalise": ["trim"], "heals": 2, "lines": {"m": "m: {}"}},
-                "refused": {"normalise": ["trim", "lower"], "heals": 5, "ambiguous": {"m": 1}},
             }
         ],
     }

@@ -35,12 +35,9 @@ ONE, TWO = ("id",), ("country", "number")
         ({"country": "x,number=1", "Number": 2}, TWO, {"country": "x,number=1", "number": "2"}),
         ("a=1,a.b=2,a=b=3", ("a", "a.b", "a=b"), {"a": "1", "a.b": "2", "a=b": "3"}),
         (101, ONE, {"id": "101"}),
-        ([101], ONE, {"id": "101"}),
-        (["u1"], ONE, {"id": "u1"}),
         (Decimal("1.50"), ONE, {"id": "1.50"}),
         (b"\x00\xff", ONE, {"id": "00ff"}),
-        (("DE", 7), TWO, {"country": "DE", "number": "7"}),
-        ([dt.date(2026, 1, 2), -7], TWO, {"country": "2026-01-02", "number": "-7"}),
+        ({"country": dt.date(2026, 1, 2), "number": -7}, TWO, {"country": "2026-01-02", "number": "-7"}),
     ],
 )
 def test_a_key_is_read(key: object, columns: tuple[str, ...], expected: dict[str, str]) -> None:
@@ -63,6 +60,8 @@ def test_a_key_is_read(key: object, columns: tuple[str, ...], expected: dict[str
         ({"country": "secret", "number": 1, "x": 2}, TWO),
         ([1, "secret"], ONE),
         ([101, "number=1"], TWO),
+        (["DE", 7], TWO),
+        (["u1"], ONE),
         (["secret", "number=1"], TWO),
     ],
 )
@@ -80,8 +79,7 @@ def test_the_sets_are_all_of_them_the_smallest_first() -> None:
     assert [len(each) for each in near_misses.SETS] == sorted(len(each) for each in near_misses.SETS)
     assert near_misses.SETS[-1] == NORMALISERS
     assert set(near_misses.KINDS) == set(NORMALISERS)
-    assert {near_misses.kind_of(at) for at in range(6)} == set(near_misses.KINDS.values())
-    assert {near_misses.kind_of(at) for at in range(6, 63)} == {"combination"}
+    assert near_misses.SETS[:6] == tuple((step,) for step in near_misses.KINDS)
 
 
 GONE, NONE, OK = Reason("deleted_at", version=3), Reason("no_such_key"), Reason("matched")

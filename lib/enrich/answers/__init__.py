@@ -37,9 +37,8 @@ def why(
         project: What ``load_project`` gave.
         job: The job's name.
         key: The target's key: its text or value (``"u1"``, ``101``, a date); for a composite one ``"k1=v1,k2=v2"``,
-            ``["k1=v1", "k2=v2"]``, a mapping, or a list of the values in the order of the key's columns. A list of
-            ``NAME=VALUE`` or a mapping with the columns that hold the lookup's key asks for a row that only the lookup
-            of a right or full foreign-key join has.
+            ``["k1=v1", "k2=v2"]``, or a mapping. A list or a mapping with the columns that hold the lookup's key asks
+            for a row that only the lookup of a right or full foreign-key join has.
         column: A target column; None for all.
         spark: A session.
         show_keys: Keep the keys of near misses in the reasons' ``found``.
@@ -48,8 +47,7 @@ def why(
         One reason for the row, for each source and for each column; ``to_dict()`` holds no keys and no values.
 
     Raises:
-        ConfigError: No such job or column, or the key is not of the target's form, or the
-            lookup's row that is asked for is not alone.
+        ConfigError: No such job or column, the key has another form, or the lookup's row is not alone.
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
         RunFailed: A snapshot cannot be read.
@@ -70,9 +68,8 @@ def failing(
 ) -> FailingRows:
     """Count the rows of a job's target that fail its rules, and say why they do.
 
-    The rules are those of the suite that judge each row by itself. Great Expectations' own conditions count their rows
-    over the whole target. Every row that fails has the reason that ``why`` gives for its cell in the rule's column;
-    with several columns, that of the first cell whose reason is not ``matched``. Writes nothing.
+    The rules are those that judge each row by itself. Every row that fails has the reason that ``why`` gives for its
+    cell in the rule's column; with several columns, that of the first cell whose reason is not ``matched``.
 
     Args:
         project: What ``load_project`` gave.
@@ -83,13 +80,11 @@ def failing(
 
     Returns:
         One entry a rule, in the order of the suite; the counts of its ``reasons`` add up to ``failed``. ``to_dict()``
-        holds no keys and no values. A rule that raises has no counts, and the class of what it raised in ``error``.
+        holds no keys and no values.
 
     Raises:
         ConfigError: No such job, no suite, or no such rule among those that judge each row by itself.
-        HistoryError: There is no target, or its definition or sources are not those that it was written from.
-        DriftError: Somebody else changed the target.
-        RunFailed: A snapshot cannot be read.
+        EnrichError: There is no target, or as from ``why``.
     """
     require_extra(SPARK)
     from enrich.answers.failing_rows import examine_rules
@@ -103,21 +98,7 @@ def find_causes(
     """Say why rows fail those rules of a job that they fail according to the record of the target.
 
     What ``failing`` says of these rules, for ``enrich.report.add_reasons``. When there are none, Spark is not started.
-
-    Args:
-        project: What ``load_project`` gave.
-        job: The job's name.
-        spark: A session.
-        beside: Other jobs that will be asked about as well: a session that is built fits their tables, too.
-
-    Returns:
-        One entry a rule, in the order of the suite, without keys. Rules that the record does not count are left out.
-
-    Raises:
-        ConfigError: No such job.
-        HistoryError: There is no target, or its definition or sources are not those that it was written from.
-        DriftError: Somebody else changed the target.
-        RunFailed: A snapshot cannot be read.
+    A session that is built fits the tables of the jobs ``beside`` it, too.
     """
     require_extra(SPARK)
     from enrich.answers.failing_rows import examine_recorded
@@ -135,7 +116,7 @@ def doctor_keys(
 ) -> KeyReport:
     """Count the references of a job that have no partner but nearly match, and suggest what resolves them.
 
-    Looks at the latest versions of the sources. Writes nothing.
+    Looks at the latest versions of the sources.
 
     Args:
         project: What ``load_project`` gave.
@@ -143,9 +124,6 @@ def doctor_keys(
         join: One lookup's alias; None for all.
         spark: A session.
         show_keys: Keep near misses with their keys in ``pairs``, at most 100 a join.
-
-    Returns:
-        One result a join; ``to_dict()`` holds no keys.
 
     Raises:
         ConfigError: No such job or join.
@@ -158,18 +136,7 @@ def doctor_keys(
 
 
 def diagnose(project: Project) -> Checkup:
-    """Look for what may keep the jobs of a deployment from running, or make them dear.
-
-    Checks Java, the Delta jars, the class-data archive, memory, directories, the log store of buckets; the change feeds
-    of the sources, how long they keep their past, which values the logs of targets show, and the shape of targets.
-    Starts no JVM and writes nothing.
-
-    Args:
-        project: What ``load_project`` gave.
-
-    Returns:
-        What each check found, with the statement or command that repairs it. ``to_dict()`` holds no values.
-    """
+    """Look for what may keep the jobs of a deployment from running, and say what repairs it; starts no JVM."""
     from enrich.answers.doctor import Checkup, check_machine, check_tables
 
     return Checkup(project.deployment, (*check_machine(project), *check_tables(project)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,6 @@ from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
-from enrich.base.suites import Suite
 from enrich.delta import tables
 from enrich.delta.runs import RunsTable
 from enrich.operations.workplace import Workplace, check_free, check_sources
@@ -35,8 +34,7 @@ class JobStatus:
     Attributes:
         target_version: None before the first run.
         sources: The lag behind each source.
-        last_status: The last run's status; None when none is recorded.
-        last_run: When it ended.
+        last_status: The last run's status, and when it ended; None when none is recorded.
         note: What has to be seen to before the next run, in one line; None when nothing has.
         state: What the whole target holds, as its commit records it; None when no commit does.
         refused: Why the next run would be refused, as far as files and logs tell; None when they tell nothing.
@@ -63,7 +61,7 @@ def read_status(project: Project) -> list[JobStatus]:
 def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, Any]]) -> JobStatus:
     project = workplace.project
     place = project.location(job.target.table)
-    row = last.get(str(place))
+    row = last.get(str(place), {})
     target, note, refused = TargetState(None, None, 0), None, None
     if isinstance(place, CatalogName):
         note = "a catalog table: its log can only be read with Spark"
@@ -72,25 +70,35 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
             if tables.exists(place):
                 target = read_target(place, job.job, workplace.runs, place)
         except Exception as error:  # noqa: BLE001 - whatever storage raises: the other jobs are told all the same
-            refused = _fold(describe_error(error, job.job))
+            refused = _put_on_one_line(describe_error(error, job.job))
     lags = tuple(
         measure_lag(alias, source.table, project.location(source.table), target.marks.get(alias))
         for alias, source in job.sources.items()
     )
     refused = refused or _find_refusal(workplace, job, target)
-    note = note or _find_warning(job, target, lags, refused)
-    state = None if target.cursor is None else target.cursor.state
-    return JobStatus(
-        job.job,
-        str(place),
-        target.table.version if target.table else None,
-        lags,
-        row["status"] if row else None,
-        row["at"] if row else None,
-        note,
-        None if state is None else state.to_dict(),
-        refused,
-    )
+    # What an operator has to see to.
+    warnings = [] if refused is None else [refused]
+    if target.others:
+        versions = ", ".join(str(version) for version in sorted(target.others)[:5])
+        warnings.append(f"changed by another writer (version {versions}): run `{hints.repair(job.job)}`")
+    for lag in lags:
+        ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
+        if ranges:
+            warnings.append(f"versions {ranges} of {lag.alias} were left out: run `{hints.repair(job.job)}`")
+        if refused is None and lag.days_left == 0:
+            warnings.append(
+                f"changes of {lag.alias} that are waiting may be gone already: run `{hints.run(job.job)}`; if it is"
+                f" refused, run `{hints.run(job.job, find_way_on(job))}`"
+            )
+        elif refused is None and lag.days_left is not None and lag.days_left < 1:
+            warnings.append(
+                f"source {lag.alias} forgets changes that are waiting within a day: run `{hints.run(job.job)}`"
+            )
+    note = note or "; ".join(warnings) or None
+    version = target.table.version if target.table else None
+    state = target.cursor.state if target.cursor is not None else None
+    told = None if state is None else state.to_dict()
+    return JobStatus(job.job, str(place), version, lags, row.get("status"), row.get("at"), note, told, refused)
 
 
 def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | None:
@@ -103,10 +111,9 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | 
     sources = [project.location(source.table) for source in job.sources.values()]
     if target.others or any(isinstance(place, CatalogName) for place in (*sources, project.location(job.target.table))):
         return None
-    theirs: list[Any] = []
+    made = {project.location(each.target.table) for each in project.jobs.values()}
+    theirs = [place for place in sources if place in made]
     try:
-        made = {project.location(each.target.table) for each in project.jobs.values()}
-        theirs = [place for place in sources if place in made]
         if not all(tables.exists(str(place)) for place in theirs):
             return None
         plan = workplace.open_job(job)
@@ -116,34 +123,12 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | 
         known = workplace.describe(job, error)
         # A run at this moment is nothing to see to; nor is what the job that writes a source may mend before.
         passes = isinstance(known, Locked) or (isinstance(known, ConfigError) and theirs)
-        return None if passes else _fold(known)
+        return None if passes else _put_on_one_line(known)
     return None
 
 
-def _fold(error: EnrichError) -> str:
-    """Return an error in one line."""
+def _put_on_one_line(error: EnrichError) -> str:
     return "; ".join(str(error).splitlines())
-
-
-def _find_warning(job: Job, target: TargetState, lags: tuple[SourceLag, ...], refused: str | None) -> str | None:
-    """Return what an operator has to see to, in one line; None for nothing."""
-    name = job.job
-    found = [] if refused is None else [refused]
-    if target.others:
-        versions = ", ".join(str(version) for version in sorted(target.others)[:5])
-        found.append(f"changed by another writer (version {versions}): run `{hints.repair(name)}`")
-    for lag in lags:
-        ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
-        if ranges:
-            found.append(f"versions {ranges} of {lag.alias} were left out: run `{hints.repair(name)}`")
-        if refused is None and lag.days_left == 0:
-            found.append(
-                f"changes of {lag.alias} that are waiting may be gone already: run `{hints.run(name)}`; if it is"
-                f" refused, run `{hints.run(name, find_way_on(job))}`"
-            )
-        elif refused is None and lag.days_left is not None and lag.days_left < 1:
-            found.append(f"source {lag.alias} forgets changes that are waiting within a day: run `{hints.run(name)}`")
-    return "; ".join(found) or None
 
 
 def validate(project: Project, *, offline: bool = False) -> list[Fault]:
@@ -156,53 +141,38 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         offline: Open no table: look at the files alone.
     """
     faults: list[Fault] = []
-    written = {project.location(job.target.table) for job in project.jobs.values()}
-    for name in sort_jobs(project.jobs, project):
-        job = project.jobs[name]
+    jobs = project.jobs
+    selected = {project.location(job.target.table): job.select for job in jobs.values()}
+    for job in (jobs[name] for name in sort_jobs(jobs, project)):
+        places = {alias: project.location(source.table) for alias, source in job.sources.items()}
         found: dict[str, tables.TableState] = {}
-        columns: dict[str, dict[str, DataType]] = {}
-        for alias, source in job.sources.items():
-            place = project.location(source.table)
-            if offline or isinstance(place, CatalogName) or (place in written and not tables.exists(place)):
+        for alias, place in places.items():
+            if offline or isinstance(place, CatalogName) or (place in selected and not tables.exists(place)):
                 continue
             try:
                 found[alias] = tables.read_state(place)
-                columns[alias] = found[alias].columns
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("sources", alias)))
-        faults += [] if offline else _check_target(project, job)
-        outside = {
-            alias: state for alias, state in found.items() if project.location(job.sources[alias].table) not in written
-        }
-        if len(columns) == len(job.sources):
+        target = project.location(job.target.table)
+        if not offline and isinstance(target, str):  # at both places may be something that is not this job's
+            try:
+                if tables.exists(target):
+                    read_target(target, job.job, RunsTable(project.state), target)
+                else:
+                    check_free(job, target)
+                if read_quarantine_state(beside := str(find_quarantine(target)), job.job) is None:
+                    check_free(job, beside)
+            except EnrichError as error:
+                faults.append(Fault(f"{error.message}; {error.hint}", job.at("target")))
+        columns = {alias: table.columns for alias, table in found.items()}
+        if len(found) == len(places):
+            outside = {alias: table for alias, table in found.items() if places[alias] not in selected}
             faults += _check_job(project, job, outside, columns)
-        else:
-            # Of sources that other jobs write, the columns that the files of these name.
-            selected = {project.location(each.target.table): each.select for each in project.jobs.values()}
-            places = {alias: project.location(source.table) for alias, source in job.sources.items()}
-            known: dict[str, Collection[str]] = {
-                alias: names for alias, place in places.items() if (names := selected.get(place)) is not None
-            }
+        else:  # of sources that other jobs write, the columns that the files of these name are known
+            chosen = {alias: selected.get(place) for alias, place in places.items()}
+            known: dict[str, Collection[str]] = {alias: each for alias, each in chosen.items() if each is not None}
             faults += check_file(job, known | columns)
     return list(dict.fromkeys(faults))
-
-
-def _check_target(project: Project, job: Job) -> list[Fault]:
-    """Look for something at the places of target and quarantine that is not this job's."""
-    place = project.location(job.target.table)
-    if isinstance(place, CatalogName):
-        return []
-    try:
-        if tables.exists(place):
-            read_target(place, job.job, RunsTable(project.state), place)
-        else:
-            check_free(job, place)
-        beside = str(find_quarantine(place))
-        if read_quarantine_state(beside, job.job) is None:
-            check_free(job, beside)
-    except EnrichError as error:
-        return [Fault(f"{error.message}; {error.hint}", job.at("target"))]
-    return []
 
 
 def _check_job(
@@ -221,23 +191,19 @@ def _check_job(
     suite = project.suite(job)
     if suite is None:
         return faults
-    missing = check_columns(suite, plan.spec.columns)
-    return faults + missing + ([] if missing else _check_conditions(suite, plan.kinds))
-
-
-def _check_conditions(suite: Suite, kinds: Mapping[str, DataType]) -> list[Fault]:
-    """Return what Spark would refuse in the row conditions of kind ``spark``, as far as types tell without it."""
-    faults = []
-    for rule in suite.rules:
-        for leaf in list_leaves(rule.row_condition):
-            if leaf["type"] != "pass_through":
-                continue
-            place = rule.places.get("row_condition", rule.where)
-            try:
-                kind = check_types(kinds, leaf["pass_through_filter"])
-            except ConfigError as error:
-                faults.append(Fault(f"{rule.type}: row_condition: {error}", place))
-                continue
-            if kind not in (None, "boolean"):
-                faults.append(Fault(f"{rule.type}: row_condition is {name_of(kind)}; it must be a condition", place))
+    if missing := check_columns(suite, plan.spec.columns):
+        return faults + missing
+    # What Spark would refuse in row conditions of kind `spark`, as far as types tell without it.
+    leaves = [(rule, leaf) for rule in suite.rules for leaf in list_leaves(rule.row_condition)]
+    for rule, leaf in leaves:
+        if leaf["type"] != "pass_through":
+            continue
+        place = rule.places.get("row_condition", rule.where)
+        try:
+            kind = check_types(plan.kinds, leaf["pass_through_filter"])
+        except ConfigError as error:
+            faults.append(Fault(f"{rule.type}: row_condition: {error}", place))
+            continue
+        if kind not in (None, "boolean"):
+            faults.append(Fault(f"{rule.type}: row_condition is {name_of(kind)}; it must be a condition", place))
     return faults

@@ -19,7 +19,7 @@ from enrich.frames.columns import take_column
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
-from enrich.progress.plan import OpenJob, Options, Plan
+from enrich.progress.plan import Options, Plan
 from enrich.project.project import Project
 from enrich.steps.run import Run
 
@@ -35,43 +35,30 @@ class Inquiry(Run):
 
     workplace: Workplace
 
-    def name_job(self, place: int) -> str:
-        """Return the job of the project that a number stands for."""
-        return list(self.workplace.project.jobs)[place]
-
 
 def open_recorded(
     project: Project, name: str, spark: SparkSession | None, beside: Iterable[str] = ()
-) -> tuple[Workplace, OpenJob]:
-    """Return where a job is asked about, and what it had to do at the versions that its target contains.
+) -> tuple[Workplace, Plan]:
+    """Return where a job is asked about, and the job with its window ending where the target's cursor does.
 
-    A session that is built for it fits the tables of the jobs ``beside`` it, too.
+    A session that is built for it fits the tables of the jobs ``beside`` it, too. Without target, the window ends at
+    the latest versions.
 
     Raises:
         ConfigError: No such job, or it does not fit its tables.
-        HistoryError: A source's log does not know the recorded version any more.
-    """
-    workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), run_id="", given=spark)
-    try:
-        return workplace, workplace.open_job(project.jobs[name], as_recorded=True)
-    except RefreshNeeded as error:
-        raise workplace.describe(project.jobs[name], error) from error
-
-
-def rewind(workplace: Workplace, opened: OpenJob) -> Plan:
-    """Let the job's window end where the target's cursor does.
-
-    Raises:
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
     """
+    workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), Options(), "", spark)
+    job = project.jobs[name]
     try:
+        opened = workplace.open_job(job, as_recorded=True)
         plan = decide_plan(replace(opened, options=Options(allow_gap=True)))
     except RefreshNeeded as error:
-        raise workplace.describe(opened.job, error) from error
+        raise workplace.describe(job, error) from error
     starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in plan.window.items()}
     consumed = {alias: start if start is not None else plan.window[alias].to for alias, start in starts.items()}
-    return replace(plan, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
+    return workplace, replace(plan, window={alias: SourceWindow(end, end) for alias, end in consumed.items()})
 
 
 def answer_inside(workplace: Workplace, plan: Plan, answer: Callable[[Inquiry], Answer]) -> Answer:
@@ -119,32 +106,25 @@ class Side:
         return (name_left_key if self.right is None else name_right_key)(len(self.identity))
 
 
-def build_left_side(spec: JobSpec) -> Side:
-    """Return the rows with a left key; of a mirror, all; of a history, those of a key of its source."""
-    return Side(spec.driving, spec.key_columns, spec.identity[: len(spec.key_columns)])
-
-
-def build_right_side(spec: JobSpec, step: Step | None) -> Side | None:
-    """Return the rows of a join's lookup, by the target's columns that hold its key; None where there is no join."""
-    return None if step is None else Side(step.alias, spec.sources[step.alias].key, spec.right_identity, step)
+def list_sides(spec: JobSpec) -> list[Side]:
+    """Return the rows with a left key, and where a join keeps them those that only its lookup has."""
+    left, right = Side(spec.driving, spec.key_columns, spec.identity[: len(spec.key_columns)]), spec.right_step()
+    if right is None:
+        return [left]
+    return [left, Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)]
 
 
 def build_affected(run: Run, side: Side, keys: DataFrame) -> Affected:
     """Return the keys to look at, and none of the other side."""
-    spec = run.plan.spec
-    right = spec.right_step()
-    if right is None:
+    others = [each for each in list_sides(run.plan.spec) if each.right is not side.right]
+    if not others:
         return Affected(keys)
-
-    def make_no_keys(alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
-        return run.snapshot(alias).select(*map(take_column, columns)).toDF(*named(len(columns))).limit(0)
-
-    if side.right is not None:
-        return Affected(make_no_keys(spec.driving, spec.key_columns, name_left_key), keys)
-    return Affected(keys, make_no_keys(right.alias, spec.sources[right.alias].key, name_right_key))
+    (other,) = others
+    none = run.snapshot(other.alias).select(*map(take_column, other.columns)).toDF(*other.names).limit(0)
+    return Affected(keys, none) if side.right is None else Affected(none, keys)
 
 
-def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Reason | None = None) -> dict[str, Reason]:
+def assume_reasons(spec: JobSpec, side: Side, asked: Sequence[str], driving: Reason | None = None) -> dict[str, Reason]:
     """Return the reasons, by alias, of a row that refers to no source, not even with a null.
 
     A source that a driving row refers to not even once has nothing to miss. Where there is no driving row, nothing
@@ -155,14 +135,14 @@ def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Rea
         spec: The job.
         side: The row's side.
         asked: The sources that rows of this side may refer to.
-        driving: Why the driving source has no row; None or ``matched`` where it has, or where a row needs none.
+        driving: Why the driving source has no row; None where it has, or where a row needs none.
     """
-    if side.right is None:
-        if driving is None or driving.reason == MATCHED:
-            return dict.fromkeys(spec.sources, Reason(MATCHED))
-        return dict.fromkeys(spec.sources, replace(driving, source=spec.driving))
-    nothing = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
-    return nothing | dict.fromkeys(asked, Reason(MATCHED))
+    if side.right is not None:
+        nothing = dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)) | {spec.driving: Reason(NO_SUCH_KEY)}
+        return nothing | dict.fromkeys(asked, Reason(MATCHED))
+    if driving is None or driving.reason == MATCHED:
+        return dict.fromkeys(spec.sources, Reason(MATCHED))
+    return dict.fromkeys(spec.sources, replace(driving, source=spec.driving))
 
 
 def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:

@@ -8,7 +8,7 @@ key as text -> row of the target, or none      is it live, which cells are null
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, SparkSession
@@ -21,86 +21,82 @@ from enrich.answers.opened_job import (
     answer_inside,
     assume_reasons,
     build_affected,
-    build_left_side,
-    build_right_side,
     find_dependencies,
+    list_sides,
     open_recorded,
-    rewind,
 )
 from enrich.answers.reasons import MATCHED, Reason, Why, explain_cell, explain_row
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.schemas import find, name_of
-from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, Affected, Step, name_inside, name_left_key, quote
+from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, JobSpec, name_left_key, quote
 from enrich.delta import reads, tables
 from enrich.frames import difference, normalise
-from enrich.frames.columns import drop_nulls
-from enrich.joins import find_kind, interval
+from enrich.frames.columns import aggregate, drop_nulls
+from enrich.joins import find_kind
 from enrich.project.kinds import JOINS
-from enrich.project.kinds.interval import OUT_OF_INTERVAL
 from enrich.project.project import Project
 from enrich.steps.run import Run, identify_rows, read_target
 
-KeyText = object
-"""One text, a mapping of column and value, one ``NAME=VALUE`` for each column, or the values in the columns' order.
-
-A value that is no text is taken as the text that a cast makes a value of its type of; a single one is a key as well.
-"""
-
 
 def ask(
-    project: Project, name: str, key: KeyText, column: str | None, *, spark: SparkSession | None, show_keys: bool
+    project: Project, name: str, key: object, column: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> Why:
     """Answer ``enrich.why``."""
-    workplace, opened = open_recorded(project, name, spark)
-    spec = opened.spec
-    # Rows without left side are asked for when the key names just the columns of the lookup's key; a pair of an
-    # interval join when it names both parts.
-    right, pair = build_right_side(spec, spec.right_step()), build_right_side(spec, spec.interval_step)
-    side = right if right is not None and names_all(key, right.identity) else build_left_side(spec)
-    if pair is not None and not names_all(key, (*spec.identity, *pair.identity)):
-        pair = None
-    parts = read_key(key, side.identity if pair is None else (*side.identity, *pair.identity))
+    workplace, plan = open_recorded(project, name, spark)
+    spec, table = plan.spec, plan.target.table
+    # Rows without left side are asked for when the key names just the columns of the lookup's key.
+    side, *others = list_sides(spec)
+    for each in others:
+        if sorted(find(name, each.identity) or name for name, _ in _list_pairs(key) or ()) == sorted(each.identity):
+            side = each
+    parts = read_key(key, side.identity)
     columns = list(spec.columns)
     if column is not None:
         found = find(column, spec.columns)
         if found is None:
             raise ConfigError(f"the target of {name!r} has no column {column!r}", hint=suggest(column, spec.columns))
         columns = [found]
-    if opened.target.table is None:
+    if table is None:
         unknown = Reason(reasons.NOT_YET_RUN)
         return Why(name, None, unknown, {}, dict.fromkeys(columns, unknown))
-    version = opened.target.table.version
 
     def answer(run: Inquiry) -> Why:
-        affected = build_affected(run, side, _cast_key(run, side, parts))
-        theirs = None if pair is None else _cast_key(run, pair, parts)
-        live, nulls = _read_flags(run, side, affected, theirs)
+        spec, keys = run.plan.spec, _cast_key(run, side, parts)
+        affected = build_affected(run, side, keys)
+        # An interval join may give several rows: a cell is null when it is in one of them.
+        flags = {each: F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns}
+        rows = drop_nulls(find_kind(spec).derive_rows(run, affected), side.names)
+        live, *found = aggregate(rows, F.max(LIVE), *[each.alias(f"n{i}") for i, each in enumerate(flags.values())])
+        nulls = dict(zip(flags, found, strict=True)) if live is not None else {}
         asked = evidence.list_questions(run, side, affected)
-        lookups = next(iter(evidence.find_reasons(run, asked, found_keys=show_keys).values()), {})
-        driving = None if live is not None else lookups.get(run.plan.spec.driving)
-        lookups = assume_reasons(run.plan.spec, side, [each.alias for each in asked], driving) | lookups
-        if pair is not None and pair.right is not None and theirs is not None:
-            lookups[pair.alias] = explain_pair(run, pair.right, affected.left, theirs, lookups[pair.alias])
-        row = _explain_row(run, side, affected, lookups, live, pair)
-        cells = {}
-        for each in columns:
-            aliases = find_dependencies(run.plan.spec, side, each)
-            told = explain_cell(row, aliases, lookups, is_null=nulls.get(each, True), driving=run.plan.spec.driving)
-            if told.reason in reasons.NULL_VALUES and (held := evidence.find_held_cells(run, asked, each)) is not None:
-                holder = held.first()
-                if holder is not None:
-                    job = run.name_job(holder[evidence.HELD])
-                    told = replace(told, reason=reasons.QUARANTINED_UPSTREAM, job=job)
-            cells[each] = told
-        return Why(name, version, row, lookups, cells)
+        told = next(iter(evidence.find_reasons(run, asked, found_keys=show_keys).values()), {})
+        driving = told.get(spec.driving) if live is None else None
+        lookups = assume_reasons(spec, side, [each.alias for each in asked], driving) | told
+        if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
+            raise ConfigError(
+                f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
+                hint=f"ask for the driving row, by its {', '.join(spec.identity)}",
+            )
+        row = explain_row(live, _list_needed(spec, side, lookups, live=live), _find_holding_rules(run, side, keys))
+        cells = {
+            each: explain_cell(
+                row,
+                find_dependencies(spec, side, each),
+                lookups,
+                is_null=nulls.get(each, True),
+                driving=spec.driving,
+            )
+            for each in columns
+        }
+        return Why(name, table.version, row, lookups, cells)
 
-    return answer_inside(workplace, rewind(workplace, opened), answer)
+    return answer_inside(workplace, plan, answer)
 
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
-    workplace, opened = open_recorded(project, name, spark)
-    if opened.target.table is None:
+    workplace, plan = open_recorded(project, name, spark)
+    if plan.target.table is None:
         return {}
 
     def answer(run: Inquiry) -> dict[evidence.Key, dict[str, Reason]]:
@@ -108,11 +104,11 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[e
         assert rows is not None  # noqa: S101 - the table is there
         names = name_left_key(len(spec.identity))
         keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
-        side = build_left_side(spec)
+        side, *_ = list_sides(spec)
         asked = evidence.list_questions(run, side, build_affected(run, side, run.keep(keys)))
         return evidence.find_reasons(run, asked)
 
-    return answer_inside(workplace, rewind(workplace, opened), answer)
+    return answer_inside(workplace, plan, answer)
 
 
 def _cast_key(run: Run, side: Side, texts: Mapping[str, str]) -> DataFrame:
@@ -135,103 +131,39 @@ def _cast_key(run: Run, side: Side, texts: Mapping[str, str]) -> DataFrame:
     return frame
 
 
-def _read_flags(
-    run: Run, side: Side, affected: Affected, theirs: DataFrame | None
-) -> tuple[bool | None, dict[str, bool]]:
-    """Return whether the join and the condition keep the row (None: no row at all), and which cells are null.
-
-    Of the pairs of an interval join, only that with the lookup's key ``theirs`` is looked at, if one is given.
-    """
-    spec = run.plan.spec
-    rows = drop_nulls(find_kind(spec).derive_rows(run, affected), side.names)
-    if theirs is not None:
-        rows = rows.join(theirs, on=theirs.columns, how="left_semi")
-    # An interval join may give several rows: a cell is null when it is in one of them.
-    cells = [
-        F.max(F.when(F.col(LIVE), F.col(quote(name)).isNull())).alias(f"n{i}") for i, name in enumerate(spec.columns)
-    ]
-    found = rows.agg(F.max(LIVE), *cells).first()
-    if found is None or found[0] is None:
-        return None, {}
-    return bool(found[0]), dict(zip(spec.columns, found[1:], strict=True))
-
-
-def _explain_row(
-    run: Run, side: Side, affected: Affected, lookups: Mapping[str, Reason], live: bool | None, pair: Side | None
-) -> Reason:
-    """Return why the target has the row, or why not: for the first source without which there is none.
-
-    Raises:
-        ConfigError: A driving row refers to the lookup's row that was asked for, so it is not alone.
-    """
-    spec, steps = run.plan.spec, run.plan.spec.steps
-    if side.right is not None:
-        if live is None and lookups[side.alias].reason == MATCHED:
-            raise ConfigError(
-                f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
-                hint=f"ask for the driving row, by its {', '.join(spec.identity)}",
-            )
-        steps = steps[steps.index(side.right) + 1 :]
-    widened = any(step.shares_key and step.keeps_right for step in steps) and side.right is None
-    own = (side.alias, lookups[side.alias])
-    needed = [] if widened else [own]
+def _list_needed(
+    spec: JobSpec, side: Side, lookups: Mapping[str, Reason], *, live: bool | None
+) -> Iterator[tuple[str, Reason]]:
+    """Yield the sources without which there is no such row, in the order of the joins, with their reasons."""
+    steps = spec.steps if side.right is None else spec.steps[spec.steps.index(side.right) + 1 :]
+    is_widened = side.right is None and any(step.shares_key and step.keeps_right for step in steps)
+    if not is_widened:
+        yield side.alias, lookups[side.alias]
     for step in steps:
         word = JOINS[step.kind].explain_removal(step, lookups[step.alias].reason)
         if word is not None:
-            needed.append((step.alias, replace(lookups[step.alias], reason=word)))
-    needed += [own] if live is None else []
-    needed += [] if pair is None else [(pair.alias, lookups[pair.alias])]
-    uri, rules = run.plan.place.quarantine_uri, list[str]()
-    if uri is not None and tables.exists(uri):  # what keeps the row there
-        version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
-        rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
-        parts = identify_rows(run.plan).of()
-        keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
-        keys = affected.left if side.right is None or affected.right is None else affected.right
-        found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
-        rules = [str(rule) for row in found for rule in row[FAILED_COLUMN]]
-    return explain_row(live, needed, rules)
+            yield step.alias, replace(lookups[step.alias], reason=word)
+    if live is None:
+        yield side.alias, lookups[side.alias]
 
 
-def explain_pair(run: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:
-    """Return why an interval join makes a pair of two rows, or why not.
-
-    ======================  ======  =====  ==========================================
-    lookup's row            match   near   reason
-    ======================  ======  =====  ==========================================
-    not there               -       -      that of its key: ``deleted_at``, ...
-    there                   yes     yes    ``matched``
-    there, ``on`` is null   -       -      ``foreign_key_null``
-    there                   yes     no     ``out_of_interval``
-    there                   no      -      ``no_such_key``
-    ======================  ======  =====  ==========================================
-
-    Args:
-        run: Its window ends at what the target has consumed.
-        step: The interval join.
-        ours: ``__enrich_k*`` of the driving row.
-        theirs: ``__enrich_r*`` of the lookup's row.
-        asked: Why the driving row has any partner, or why not.
-    """
-    key = run.plan.spec.sources[step.alias].key
-    own = evidence.ask_for_key(step.alias, key, theirs, tuple(theirs.columns))
-    there = next(iter(evidence.find_reasons(run, [own]).values()))[step.alias]
-    if there.reason != MATCHED:
-        return there
-    wanted = theirs.toDF(*map(name_inside, key))
-    row = run.snapshot(step.alias).join(wanted, on=wanted.columns, how="left_semi")
-    if not interval.list_neighbours(run.now, step, ours, row).isEmpty():
-        return there
-    if asked.reason == reasons.FOREIGN_KEY_NULL:
-        return asked
-    matches = not interval.list_neighbours(run.now, step, ours, row, at_any_time=True).isEmpty()
-    return Reason(OUT_OF_INTERVAL if matches else reasons.NO_SUCH_KEY)
+def _find_holding_rules(run: Run, side: Side, keys: DataFrame) -> list[str]:
+    """Return the rules that hold the row in the quarantine."""
+    spec, uri = run.plan.spec, run.plan.place.quarantine_uri
+    if uri is None or not tables.exists(uri):
+        return []
+    version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
+    rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
+    parts = identify_rows(run.plan).of()
+    keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
+    found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
+    return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
 
 
 # --- A key as a person writes it: `u1`, `country=DE,number=7`, or one `NAME=VALUE` for each column -------------------
 
 
-def read_key(key: KeyText, columns: Sequence[str]) -> dict[str, str]:
+def read_key(key: object, columns: Sequence[str]) -> dict[str, str]:
     """Return column -> text of a key in any form.
 
     For a key of one column, one text is the value as it stands, commas and equal signs included. For a composite key
@@ -240,41 +172,31 @@ def read_key(key: KeyText, columns: Sequence[str]) -> dict[str, str]:
     Raises:
         ConfigError: It is no key of these columns, or can be read in two ways; it is not quoted.
     """
-    if not isinstance(key, str | Mapping | Sequence) or isinstance(key, bytes):
-        key = [key]
-    if isinstance(key, Sequence) and not isinstance(key, str) and not _is_named(key):
-        if len(key) != len(columns):
-            raise _refuse(columns)
-        return {column: _write_value(value) for column, value in zip(columns, key, strict=True)}
-    if isinstance(key, str):
-        if len(columns) == 1:
-            return {columns[0]: key}
+    pairs = _list_pairs(key)
+    if pairs is None and len(columns) == 1:
+        return {columns[0]: _write_value(key)}
+    if pairs is None:
         names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
-        before, *rest = re.split(f"(?:^|,)({names})=", key, flags=re.IGNORECASE)
-        pairs = list(zip(rest[::2], rest[1::2], strict=True))
-        is_whole = not before
-    elif isinstance(key, Mapping):
-        pairs, is_whole = [(str(name), _write_value(value)) for name, value in key.items()], True
-    else:
-        parts = [str(part).partition("=") for part in key]
-        pairs, is_whole = [(name, value) for name, _, value in parts], all(sign for _, sign, _ in parts)
+        before, *rest = re.split(f"(?:^|,)({names})=", str(key), flags=re.IGNORECASE)
+        pairs = [] if before else list(zip(rest[::2], rest[1::2], strict=True))
     found = {find(name, columns) or name: value for name, value in pairs}
-    if not is_whole or len(found) != len(pairs) or sorted(found) != sorted(columns):
-        raise _refuse(columns)
+    if len(found) != len(pairs) or sorted(found) != sorted(columns):
+        options = " ".join(f"--key {name}=..." for name in columns)
+        if len(columns) > 1:
+            example = ",".join(f"{name}=..." for name in columns)
+            options = f"{example}, or, if the values contain commas or equal signs, {options}"
+        raise ConfigError(f"the key has the wrong form; its columns are {', '.join(columns)}", hint=f"write {options}")
     return found
 
 
-def names_all(key: KeyText, columns: Sequence[str]) -> bool:
-    """Return whether a key names these columns and no others; a key of one text names none."""
-    if isinstance(key, str) or not isinstance(key, Mapping | Sequence) or not _is_named(key):
-        return False
-    given = key if isinstance(key, Mapping) else [str(part).partition("=")[0] for part in key]
-    return sorted(find(str(name), columns) or str(name) for name in given) == sorted(columns)
-
-
-def _is_named(key: Mapping[str, object] | Sequence[object]) -> bool:
-    """Return whether a key says which value is of which column."""
-    return isinstance(key, Mapping) or any(isinstance(part, str) and "=" in part for part in key)
+def _list_pairs(key: object) -> list[tuple[str, str]] | None:
+    """Return the names and values of a mapping or of ``NAME=VALUE``, one a column; None for a key in one piece."""
+    if isinstance(key, Mapping):
+        return [(str(name), _write_value(value)) for name, value in key.items()]
+    if isinstance(key, str | bytes) or not isinstance(key, Sequence):
+        return None
+    parts = [str(part).partition("=") for part in key]
+    return [(name if sign else "", value) for name, sign, value in parts]
 
 
 def _write_value(value: object) -> str:
@@ -286,14 +208,3 @@ def _write_value(value: object) -> str:
     if value is None:
         raise ConfigError("a part of the key is None", hint="a key has no nulls; rows with one are in the quarantine")
     return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def _refuse(columns: Sequence[str]) -> ConfigError:
-    example = ",".join(f"{name}=..." for name in columns)
-    options = " ".join(f"--key {name}=..." for name in columns)
-    if len(columns) == 1:
-        return ConfigError(f"the key has the wrong form; its column is {columns[0]}", hint=f"write {options}")
-    return ConfigError(
-        f"the key has the wrong form; its columns are {', '.join(columns)}",
-        hint=f"write {example}, or, if the values contain commas or equal signs, {options}",
-    )

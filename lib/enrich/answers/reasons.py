@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from textwrap import indent
 from typing import Any
 
 from enrich.base import hints
@@ -23,7 +24,6 @@ FILTERED_BY_WHERE = "filtered_by_where"
 QUARANTINED = "quarantined"
 QUARANTINED_UPSTREAM = "quarantined_upstream"
 NOT_YET_RUN = "not_yet_run"
-NULL_VALUES = (VALUE_NULL, VALUE_NULL_IN_LOOKUP)
 REASONS = {
     MATCHED: "there is a partner, or the row is in the target",
     NO_SUCH_KEY: "the source has no row with this key, and as far as its history can be read, it never had one",
@@ -59,10 +59,8 @@ class Reason:
 
     Attributes:
         reason: One of ``list_meanings``.
-        kind: Of a near miss: ``case``, ``blank``, ``unicode_form``, ``invisible``, ``other_type``,
-            ``leading_zeros``, ``combination``.
-        version: The source's version that brought or deleted the partner.
-        at: When that was, ISO 8601 in UTC.
+        kind: Of a near miss, what normalisers would remove: ``case``, ``blank``, ..., or a ``combination``.
+        version: The source's version that brought or deleted the partner; that was ``at``, ISO 8601 in UTC.
         source: Whose reason it is: for rows and cells, and for sources that nothing refers to without a driving row.
         rules: What keeps a row in quarantine.
         elements: Reason -> number of elements, for lists.
@@ -122,12 +120,7 @@ class Why:
 
 @dataclass(frozen=True)
 class Cause:
-    """One reason of some failing rows.
-
-    Attributes:
-        reason: What ``why`` says of the cell, without version and time.
-        rows: How many failing rows have it.
-    """
+    """How many failing rows have one reason: what ``why`` says of their cell, without version and time."""
 
     reason: Reason
     rows: int
@@ -135,12 +128,7 @@ class Cause:
 
 @dataclass(frozen=True)
 class FailingRow:
-    """One failing row, for people.
-
-    Attributes:
-        key: Column of the target -> text, as ``enrich why`` reads it.
-        reason: What ``why`` says of the cell.
-    """
+    """A failing row with its reason, for people; its key is target column -> text, as ``enrich why`` reads it."""
 
     key: dict[str, str] = field(repr=False)
     reason: Reason
@@ -153,11 +141,8 @@ class RuleCauses:
     Attributes:
         index: The rule's position in the suite.
         expectation: Great Expectations' type.
-        column: The rule's ``column``, when it has exactly one.
-        column_list: The rule's columns, when it has several.
-        checked: Rows that it judges; None when it raised.
-        failed: Rows that it finds wanting; None when it raised.
-        error: The class of what it raised on a row.
+        column: The rule's ``column``, when it has exactly one; else its columns are ``column_list``.
+        checked: Rows that it judges; None when it raised, as ``failed``; ``error`` is the class of that.
         causes: Reasons of the failing rows, the most frequent first; they add up to ``failed``.
         rows: Failing rows with their keys, only when they were asked for; never part of the JSON.
     """
@@ -180,36 +165,32 @@ class RuleCauses:
     @property
     def reasons(self) -> dict[str, int]:
         """Word -> failing rows, the most frequent first."""
-        return _count((cause.reason.reason, cause.rows) for cause in self.causes)
+        return self._count(lambda reason: reason.reason)
 
     @property
     def near_misses(self) -> dict[str, int]:
         """Kind -> failing rows that are near misses, the most frequent first."""
-        return _count(
-            (cause.reason.kind or "", cause.rows) for cause in self.causes if cause.reason.reason == NEAR_MISS
-        )
+        return self._count(lambda reason: reason.kind if reason.reason == NEAR_MISS else None)
+
+    def _count(self, tell: Callable[[Reason], str | None]) -> dict[str, int]:
+        counts = Counter[str]()
+        for cause in self.causes:
+            if (word := tell(cause.reason)) is not None:
+                counts[word] += cause.rows
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the rule's part of the JSON; what follows ``reasons`` only where it applies."""
         names = ("index", "expectation", "column", "checked", "failed", "reasons")
-        found: dict[str, Any] = {name: getattr(self, name) for name in names}
-        if self.column_list is not None:
-            found["column_list"] = list(self.column_list)
-        if self.near_misses:
-            found["near_misses"] = self.near_misses
-        if self.error is not None:
-            found["error"] = self.error
-        return found
+        columns = None if self.column_list is None else list(self.column_list)
+        more = {"column_list": columns, "near_misses": self.near_misses or None, "error": self.error}
+        applies = {name: value for name, value in more.items() if value is not None}
+        return {name: getattr(self, name) for name in names} | applies
 
 
 @dataclass(frozen=True)
 class FailingRows:
-    """The answer for one job.
-
-    Attributes:
-        target_version: The version of the target that was read.
-        rules: In the order of the suite.
-    """
+    """The answer for one job: its rules in the order of the suite, and the version of the target that was read."""
 
     job: str
     target_version: int
@@ -221,39 +202,13 @@ class FailingRows:
         return {"job": self.job, "target_version": self.target_version, "rules": rules}
 
 
-def _count(told: Iterable[tuple[str, int]]) -> dict[str, int]:
-    counts = Counter[str]()
-    for word, rows in told:
-        counts[word] += rows
-    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
-
-
 @dataclass(frozen=True)
 class Suggestion:
-    """Lines for the job file.
+    """Steps by which ``heals`` rows would find a partner; alias -> the source's line as it should read in the file."""
 
-    Attributes:
-        normalise: The steps that are to be added.
-        heals: Rows that would find a partner.
-        lines: Alias -> the source's line as it should read below ``sources``.
-    """
-
-    normalise: tuple[str, ...]
+    normalise: list[str]
     heals: int
     lines: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Steps that would resolve more than what is suggested, and are not, because keys would no longer be unique.
-
-    Attributes:
-        ambiguous: Alias -> keys that would be one with another key of the same source.
-    """
-
-    normalise: tuple[str, ...]
-    heals: int
-    ambiguous: Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -262,12 +217,9 @@ class JoinKeys:
 
     Attributes:
         join: The lookup's alias.
-        kind: The join's kind.
-        references: Rows (of a list: elements) that refer to a key of the lookup.
-        unmatched: Those without a partner.
+        references: Rows (of a list: elements) that refer to a key of the lookup; ``unmatched`` lack a partner.
         near_misses: Kind -> unmatched references that nearly match.
-        suggestion: What would resolve most in the fewest steps; None when nothing may.
-        refused: What would resolve more, but make keys ambiguous.
+        suggestion: What would make the near misses match; None when nothing may.
         pairs: Kind, reference and key of near misses, only when they were asked for; never part of the JSON.
     """
 
@@ -277,18 +229,12 @@ class JoinKeys:
     unmatched: int
     near_misses: Mapping[str, int]
     suggestion: Suggestion | None = None
-    refused: Refused | None = None
     pairs: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
 class KeyReport:
-    """The answer for one job.
-
-    Attributes:
-        file: The job's file, relative to the project.
-        joins: In their order; empty for mirrors and for jobs without lookups.
-    """
+    """The answer for one job: its file, relative to the project, and its joins in their order."""
 
     job: str
     file: str
@@ -296,13 +242,8 @@ class KeyReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich doctor keys --output json``: counts and suggestions, without keys."""
-
-        def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-            return {
-                name: list(value) if isinstance(value, tuple) else value for name, value in pairs if name != "pairs"
-            }
-
-        return asdict(self, dict_factory=keep)
+        joins = [{n: each for n, each in asdict(join).items() if n != "pairs"} for join in self.joins]
+        return {"job": self.job, "file": self.file, "joins": joins}
 
 
 # --- Which reason stands for several ---------------------------------------------------------------------------------
@@ -322,7 +263,7 @@ def choose_worst(told: Iterable[Reason]) -> Reason:
 
 
 def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Sequence[str]) -> Reason:
-    """Return whether a row is in the target.
+    """Return whether a row is in the target, or why not.
 
     Args:
         live: Whether the join and the condition keep it; None when no join gives it at all.
@@ -358,29 +299,19 @@ def explain_cell(
     return Reason(MATCHED)
 
 
-def sort_causes(counted: Counter[Reason]) -> tuple[Cause, ...]:
+def sort_causes(counted: Mapping[Reason, int]) -> tuple[Cause, ...]:
     """Return reasons with their counts, the most frequent first."""
-
-    def rank(cause: Cause) -> tuple[int, str, str, str]:
-        reason = cause.reason
-        return -cause.rows, reason.reason, reason.kind or "", reason.source or ""
-
-    return tuple(sorted((Cause(reason, rows) for reason, rows in counted.items()), key=rank))
+    causes = [Cause(reason, rows) for reason, rows in counted.items()]
+    return tuple(
+        sorted(causes, key=lambda it: (-it.rows, it.reason.reason, it.reason.kind or "", it.reason.source or ""))
+    )
 
 
 # --- The answers for people ------------------------------------------------------------------------------------------
 
 
 def format_answer(answer: Why, column: str | None) -> str:
-    """Return the answer: one line for a column that was asked for, else the row, the sources and the columns.
-
-    ```
-    about     what      reason     detail
-    row                 matched
-    source    accounts  near_miss  invisible
-    column    email     near_miss  invisible; accounts
-    ```
-    """
+    """Return the answer: one line for a column that was asked for, else a table of row, sources and columns."""
     if column is not None:
         (reason,) = answer.columns.values()
         detail = format_detail(reason)
@@ -418,52 +349,39 @@ _MEANINGS = {
 
 
 def format_failing(answer: FailingRows) -> str:
-    """Return a paragraph for each rule: how many rows fail it, why, and what to ask next.
-
-    ```
-    3 of 9 rows fail expect_column_values_to_not_be_null email (rule 0): 2 no such key, 1 near miss (a key that ...)
-      rows  reason       detail                 meaning
-         2  no_such_key  in accounts            the source has no row with this key, and as far as its history can ...
-         1  near_miss    invisible; in accounts the source has a key that differs only by something that a ...
-      to ask about one row: enrich why customers --key NAME=VALUE email
-    ```
-    """
-    return "\n\n".join(_format_rule(answer.job, rule) for rule in answer.rules)
-
-
-def _format_rule(job: str, rule: RuleCauses) -> str:
-    name = clean(f"{rule.expectation} {', '.join(rule.columns)} (rule {rule.index})")
-    if rule.error is not None:
-        return f"{name} raised an error, so its rows are not counted: {clean(rule.error)}"
-    first = (
-        f"{rule.failed} of {format_count(rule.checked or 0, 'row')} {'fails' if rule.failed == 1 else 'fail'} {name}"
-    )
-    if not rule.failed:
-        return first
-    meanings = list_meanings() | _MEANINGS
-    lines = [
-        (str(cause.rows), cause.reason.reason, format_detail(cause.reason), meanings[cause.reason.reason])
-        for cause in rule.causes
-    ]
-    table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))
-    shown = [f"{first}: {format_reasons(rule.reasons, rule.near_misses)}", *_indent(table)]
-    keys = []
-    for row in rule.rows:  # each with its key as the options of `enrich why`
-        options = " ".join(f"--key {quote_key(f'{name}={value}')}" for name, value in row.key.items())
-        keys.append((options, row.reason.reason, format_detail(row.reason)))
-    if keys:
-        shown += _indent(format_table(("key", "reason", "detail"), keys))
-    if keys and (more := rule.failed - len(keys)):
-        shown.append(f"  and {format_count(more, 'row')} more")
-    column = [rule.column] if rule.column is not None and not {".", "`"} & set(rule.column) else []
-    shown.append(clean(f"  to ask about one row: {hints.why(job, '--key', 'NAME=VALUE', *column)}"))
-    if not keys:
-        shown.append("  to see which rows: --show-keys, on a terminal")
-    return "\n".join(shown)
-
-
-def _indent(text: str) -> list[str]:
-    return [f"  {line}" for line in text.split("\n")]
+    """Return a paragraph for each rule: how many rows fail it, why, and what to ask next."""
+    paragraphs = []
+    for rule in answer.rules:
+        name = clean(f"{rule.expectation} {', '.join(rule.columns)} (rule {rule.index})")
+        if rule.error is not None:
+            paragraphs.append(f"{name} raised an error, so its rows are not counted: {clean(rule.error)}")
+            continue
+        verb = "fails" if rule.failed == 1 else "fail"
+        first = f"{rule.failed} of {format_count(rule.checked or 0, 'row')} {verb} {name}"
+        if not rule.failed:
+            paragraphs.append(first)
+            continue
+        meanings = list_meanings() | _MEANINGS
+        lines = [
+            (str(cause.rows), cause.reason.reason, format_detail(cause.reason), meanings[cause.reason.reason])
+            for cause in rule.causes
+        ]
+        table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))
+        shown = [f"{first}: {format_reasons(rule.reasons, rule.near_misses)}", indent(table, "  ")]
+        keys = []
+        for row in rule.rows:  # each with its key as the options of `enrich why`
+            options = " ".join(f"--key {quote_key(f'{name}={value}')}" for name, value in row.key.items())
+            keys.append((options, row.reason.reason, format_detail(row.reason)))
+        if keys:
+            shown.append(indent(format_table(("key", "reason", "detail"), keys), "  "))
+        if keys and (more := rule.failed - len(keys)):
+            shown.append(f"  and {format_count(more, 'row')} more")
+        column = [rule.column] if rule.column is not None and not {".", "`"} & set(rule.column) else []
+        shown.append(clean(f"  to ask about one row: {hints.why(answer.job, '--key', 'NAME=VALUE', *column)}"))
+        if not keys:
+            shown.append("  to see which rows: --show-keys, on a terminal")
+        paragraphs.append("\n".join(shown))
+    return "\n\n".join(paragraphs)
 
 
 def quote_key(text: str) -> str:
@@ -475,25 +393,16 @@ def format_keys(report: KeyReport) -> str:
     """Return a paragraph for each join: counts by kind, and the lines that make most references match."""
     if not report.joins:
         return f"{report.job} has no joins, so there are no references to look at"
-    return "\n\n".join(clean(format_join(report, each)) for each in report.joins)
-
-
-def format_join(report: KeyReport, found: JoinKeys) -> str:
-    """Return one join's paragraph."""
-    near = sum(found.near_misses.values())
-    lost = f"{found.unmatched} of {format_count(found.references, 'reference')} without a partner"
-    lines = [f"{found.join} ({found.kind}): {lost}" + (f", near misses among them: {near}" if found.unmatched else "")]
-    lines += [f"  {number:>8}  {kind}" for kind, number in found.near_misses.items()]
-    lines += [f"  {kind}: {quote_key(ours)} nearly matches {quote_key(theirs)}" for kind, ours, theirs in found.pairs]
-    if found.suggestion is not None:
-        heals = format_count(found.suggestion.heals, "reference")
-        lines.append(f"  to make {heals} match, write in {report.file} and run `{hints.refresh(report.job)}`:")
-        lines += ["    sources:", *[f"      {line}" for line in found.suggestion.lines.values()]]
-    if found.refused is not None:
-        steps = ", ".join(found.refused.normalise)
-        confused = ", ".join(
-            f"{format_count(number, 'key')} of {alias}" for alias, number in found.refused.ambiguous.items()
-        )
-        heals = format_count(found.refused.heals, "reference")
-        lines.append(f"  not advised: [{steps}] would make {heals} match, but {confused} ambiguous")
-    return "\n".join(lines)
+    shown = []
+    for found in report.joins:
+        lost = f"{found.unmatched} of {format_count(found.references, 'reference')} without a partner"
+        near = f", near misses among them: {sum(found.near_misses.values())}" if found.unmatched else ""
+        lines = [f"{found.join} ({found.kind}): {lost}{near}"]
+        lines += [f"  {number:>8}  {kind}" for kind, number in found.near_misses.items()]
+        lines += [f"  {kind}: {quote_key(ours)} nearly matches {quote_key(key)}" for kind, ours, key in found.pairs]
+        if found.suggestion is not None:
+            heals = format_count(found.suggestion.heals, "reference")
+            lines.append(f"  to make {heals} match, write in {report.file} and run `{hints.refresh(report.job)}`:")
+            lines += ["    sources:", *[f"      {line}" for line in found.suggestion.lines.values()]]
+        shown.append(clean("\n".join(lines)))
+    return "\n\n".join(shown)

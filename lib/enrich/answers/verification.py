@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from enrich.operations.loading import choose_jobs
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Workplace
 from enrich.progress import continuity
-from enrich.progress.decision import decide_repair
+from enrich.progress.decision import decide_repair, require_target
 from enrich.progress.plan import Options, Plan
 from enrich.project.models import Job
 from enrich.project.project import Project
@@ -41,45 +41,16 @@ EQUAL, DIFFERENT, REPAIRED = "equal", "different", "repaired"
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """How a table differs from what it should be.
-
-    Attributes:
-        missing: Rows that it lacks.
-        surplus: Rows that it should not have, further copies of a row among them.
-        differing: Rows with other values.
-    """
+    """How a table differs from what it should be: rows that it lacks, rows too many, rows with other values."""
 
     missing: int = 0
     surplus: int = 0
     differing: int = 0
 
-    @property
-    def rows(self) -> int:
-        """All of them."""
-        return self.missing + self.surplus + self.differing
-
-
-@dataclass(frozen=True)
-class StateCheck:
-    """The state of a target, as recorded and as counted.
-
-    Attributes:
-        recorded: What the record says; None when it says nothing.
-        counted: What the target's rows, and the sources at the recorded versions, say.
-    """
-
-    recorded: State | None
-    counted: State
-
-    @property
-    def equal(self) -> bool | None:
-        """Whether the two agree; None without a record."""
-        return self.recorded.agrees_with(self.counted) if self.recorded is not None else None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as in the JSON."""
-        recorded = self.recorded.to_dict() if self.recorded is not None else None
-        return {"equal": self.equal, "recorded": recorded, "counted": self.counted.to_dict()}
+    @classmethod
+    def of(cls, found: Difference) -> Discrepancy:
+        """Return what would have to be written, as what is wrong."""
+        return cls(found.inserted, found.deleted, found.updated)
 
 
 @dataclass(frozen=True)
@@ -89,13 +60,13 @@ class Check:
     Attributes:
         status: ``equal different repaired failed locked``.
         versions: Alias -> the recorded version that the rows were computed at.
-        target: What differs in the target, before a repair.
-        quarantine: What differs in the quarantine.
-        ahead: Alias -> the version that the quarantine contains where its rows are not those that the target's record
-            names: a run is between its two commits, or has ended there, and the next one makes that good. Then what
-            differs in the quarantine is no difference.
+        target: What differs in the target, before a repair; ``quarantine`` the same.
+        ahead: Alias -> the version that the quarantine contains where that is not what the target's record names: a run
+            is between its two commits, or has ended there, and the next one makes that good. Then what differs in the
+            quarantine is no difference.
         others: Versions of the target that other writers made.
-        state: What the target's record says of all its rows, and what they are.
+        recorded: What the target's record says of all its rows; None when it says nothing.
+        counted: What the target's rows, and the sources at the recorded versions, say.
         gaps: Alias -> versions that a run was told to skip; what they brought shows as a difference.
         target_version: The target's version that was compared, or that a repair has made.
         error: One line with the next step.
@@ -109,20 +80,33 @@ class Check:
     ahead: dict[str, int] = field(default_factory=dict)
     others: tuple[int, ...] = ()
     gaps: dict[str, list[list[int]]] = field(default_factory=dict)
-    state: StateCheck | None = None
+    recorded: State | None = None
+    counted: State | None = None
     target_version: int | None = None
     error: str | None = None
     exit_code: int = 0
-    seconds: float = 0.0
 
     @property
-    def differs(self) -> bool:
-        """True when target, quarantine or recorded state is not what it should be."""
-        rows = self.target.rows + (0 if self.ahead else self.quarantine.rows)
-        return bool(rows) or (self.state is not None and self.state.equal is False)
+    def state_is_equal(self) -> bool | None:
+        """Whether the recorded state is what was counted; None where one of them is missing."""
+        if self.recorded is None or self.counted is None:
+            return None
+        return self.recorded.agrees_with(self.counted)
+
+    @property
+    def differences(self) -> list[str]:
+        """What is not as it should be in target, quarantine and recorded state, with counts."""
+        found = [f"{number} {name}" for name, number in vars(self.target).items() if number]
+        beside = {} if self.ahead else vars(self.quarantine)
+        found += [f"{number} {name} in the quarantine" for name, number in beside.items() if number]
+        return found + (["counts in its recorded state"] if self.state_is_equal is False else [])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the JSON; counts of the target stand at the top."""
+        state = None
+        if self.counted is not None:
+            recorded = None if self.recorded is None else self.recorded.to_dict()
+            state = {"equal": self.state_is_equal, "recorded": recorded, "counted": self.counted.to_dict()}
         return {
             "job": self.job,
             "status": self.status,
@@ -132,7 +116,7 @@ class Check:
             "quarantine_versions": self.ahead,
             "foreign_versions": list(self.others),
             "gaps": self.gaps,
-            "state": self.state.to_dict() if self.state is not None else None,
+            "state": state,
             "target_version": self.target_version,
             "exit_code": self.exit_code,
             "error": self.error,
@@ -154,9 +138,8 @@ class VerifyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich verify --output json``."""
-        jobs = [job.to_dict() for job in self.jobs]
-        head = {"run_id": self.run_id, **name_deployment(self.deployment)}
-        return {**head, "exit_code": self.exit_code, "jobs": jobs}
+        head = {"run_id": self.run_id, **name_deployment(self.deployment), "exit_code": self.exit_code}
+        return {**head, "jobs": [job.to_dict() for job in self.jobs]}
 
 
 def verify(
@@ -203,12 +186,7 @@ def verify(
 
 @dataclass
 class _Checking:
-    """One verification.
-
-    Attributes:
-        compared: Job -> what was found, before the difference is written.
-        repaired: Job -> what was found and is mended, where the log has the commit.
-    """
+    """One verification: job -> what was found, and of that what is mended, where the log has the commit."""
 
     workplace: Workplace
     compared: dict[str, Check] = field(default_factory=dict)
@@ -216,40 +194,38 @@ class _Checking:
 
     def check_job(self, job: Job) -> Check:
         """Compare one job, under its lock when the difference is to be written; never raises for what it finds."""
-        started, workplace = time.monotonic(), self.workplace
-        if workplace.options.dry_run:
-            lock: AbstractContextManager[None] = nullcontext()
-        else:
-            context.note_written(f"the target of {job.job!r} is unchanged")
-            lock = locks.hold_lock(workplace.project.state, job.job, workplace.run_id)
+        started, workplace, name = time.monotonic(), self.workplace, job.job
+        is_dry = workplace.options.dry_run
+        if not is_dry:
+            context.note_written(f"the target of {name!r} is unchanged")
         try:
-            with lock:
-                check = retry(  # again from a fresh plan where that may help, as in a run
-                    lambda: self._compare_job(job), job.job, workplace.run_id, lambda: job.job in workplace.committed
+            with nullcontext() if is_dry else locks.hold_lock(workplace.project.state, name, workplace.run_id):
+                check = retry(  # from a fresh plan where that may help, as in a run
+                    lambda: self._compare_job(job), name, workplace.run_id, lambda: name in workplace.committed
                 )
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
-            if job.job not in workplace.committed:
+            if name not in workplace.committed:
                 known = workplace.describe(job, error)
                 status = LOCKED if isinstance(known, Locked) else FAILED
-                return Check(job.job, status, error=str(known), exit_code=known.exit_code)
-            log.warning("%s: committed, but then failed with %s", job.job, type(error).__name__)
+                return Check(name, status, error=str(known), exit_code=known.exit_code)
+            log.warning("%s: committed, but then failed with %s", name, type(error).__name__)
         except BaseException:
-            if job.job in workplace.committed:
-                self._record_repair(job, time.monotonic() - started)
+            if name in workplace.committed:
+                self._record_repair(job, started)
             raise
         else:
-            if job.job not in workplace.committed:  # a run that was blocked, or failed, is still the last word
-                return replace(check, seconds=round(time.monotonic() - started, 3))
-        return self._record_repair(job, time.monotonic() - started)
+            if name not in workplace.committed:  # a run that was blocked, or failed, is still the last word
+                return check
+        return self._record_repair(job, started)
 
-    def _record_repair(self, job: Job, seconds: float) -> Check:
+    def _record_repair(self, job: Job, started: float) -> Check:
         """Record a commit that is in the log as the job's outcome, and return what was found and is mended."""
-        done = replace(self.workplace.committed[job.job], status=UPDATED, seconds=round(seconds, 3))
-        repaired = replace(self.compared[job.job], status=REPAIRED, seconds=done.seconds)
-        self.repaired[job.job] = replace(repaired, target_version=done.target_version)
+        done = replace(self.workplace.committed[job.job], status=UPDATED, seconds=round(time.monotonic() - started, 3))
+        mended = replace(self.compared[job.job], status=REPAIRED, target_version=done.target_version)
+        self.repaired[job.job] = mended
         outcome = replace(done, quarantine=self.workplace.count_quarantined(job))
         recorded = record_outcome(self.workplace, outcome.with_findings(list_unjudged(job.rules, ())))
-        return replace(self.repaired[job.job], error=recorded.error, exit_code=recorded.exit_code)
+        return replace(mended, error=recorded.error, exit_code=recorded.exit_code)
 
     def _compare_job(self, job: Job) -> Check:
         plan = decide_repair(self.workplace.open_job(job, as_recorded=True))
@@ -269,12 +245,11 @@ class _Checking:
         from enrich.steps.source_changes import explain_losses
 
         plan = self.workplace.fit(plan, session)
-        cursor, table = plan.target.cursor, plan.target.table
+        cursor, table, others = plan.target.cursor, require_target(plan), plan.target.others
         assert cursor is not None  # noqa: S101 - `decide_repair` has refused what has none
-        assert table is not None  # noqa: S101 - the same
         versions = {alias: mark.to for alias, mark in cursor.sources.items()}
         gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
-        check = Check(plan.job.job, EQUAL, versions, others=plan.target.others, gaps=gaps, target_version=table.version)
+        check = Check(plan.job.job, EQUAL, versions, others=others, gaps=gaps, target_version=table.version)
         with ExitStack() as cleanup:
             run = Run(plan, session, cleanup, self.workplace.note_result)
             cleanup.enter_context(explain_losses(run))
@@ -283,41 +258,31 @@ class _Checking:
             except gate.Closed as closed:
                 raise Blocked(str(gate.refuse_run(closed, plan).error)) from None
             assert found is not None  # noqa: S101 - a repair computes all rows
-            target = _tell_discrepancy(found.target.difference)
-            quarantine = _tell_discrepancy(found.quarantine.difference if found.quarantine is not None else None)
             assert found.state is not None  # noqa: S101 - counted with the difference
-            states = StateCheck(plan.recorded_state, state.count_present(run, found.state.lookups))
+            target = Discrepancy.of(found.target.difference)
+            quarantine = Discrepancy() if found.quarantine is None else Discrepancy.of(found.quarantine.difference)
+            counted = state.count_present(run, found.state.lookups)
             beside, ahead = plan.target.quarantine, dict[str, int]()
             agrees = continuity.find_apart(plan.target, cursor, plan.tables) == {}
             if not agrees and beside is not None and beside.cursor is not None:
                 ahead = {alias: mark.to for alias, mark in beside.cursor.sources.items()}
-            check = replace(check, target=target, quarantine=quarantine, ahead=ahead, state=states)
-            if plan.options.dry_run:
-                return _judge(check)
-            wrong = check.differs or bool(quarantine.rows)
-            if not wrong and not check.others and not check.gaps and not plan.lacks_state:
+            check = replace(
+                check,
+                target=target,
+                quarantine=quarantine,
+                ahead=ahead,
+                recorded=plan.recorded_state,
+                counted=counted,
+            )
+            dry_run = plan.options.dry_run
+            if dry_run and check.differences:
+                message = f"the target of {plan.job.job!r} is not what its job gives at the recorded versions: "
+                error = EnrichError(message + ", ".join(check.differences), hint=f"run `{hints.repair(plan.job.job)}`")
+                return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
+            is_wrong = check.differences or quarantine != Discrepancy()
+            if dry_run or not (is_wrong or check.others or check.gaps or plan.lacks_state):
                 return check
             self.workplace.require_safe_commits(table.uri, session)
             self.compared[plan.job.job] = check
             publish.write_run(run, result, found, self.workplace.runs)
             return check
-
-
-def _tell_discrepancy(found: Difference | None) -> Discrepancy:
-    return Discrepancy() if found is None else Discrepancy(found.inserted, found.deleted, found.updated)
-
-
-def _judge(check: Check) -> Check:
-    """Say what a comparison means when nothing is to be written."""
-    if not check.differs:
-        return check
-    counts = [f"{number} {name}" for name, number in vars(check.target).items() if number]
-    beside = {} if check.ahead else vars(check.quarantine)
-    counts += [f"{number} {name} in the quarantine" for name, number in beside.items() if number]
-    if check.state is not None and check.state.equal is False:
-        counts.append("counts in its recorded state")
-    error = EnrichError(
-        f"the target of {check.job!r} is not what its job gives at the recorded versions: {', '.join(counts)}",
-        hint=f"run `{hints.repair(check.job)}`",
-    )
-    return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)

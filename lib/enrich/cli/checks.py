@@ -326,10 +326,9 @@ def failing(ctx: click.Context, /, *, job: str, rule: int | None, output: str, s
 def doctor(ctx: click.Context, /, *, output: str) -> int:
     """Check machine, directories and tables, and say what repairs them.
 
-    Java, Delta jars, class-data archive, memory, permissions, log store; and of the tables: change feeds, how long
-    sources keep their past, which values the logs of targets show, and the shape of targets. Starts no JVM and writes
-    nothing. Exit 0: no fault; 7: something is wrong with the machine; 2: with a table; 5: changes may be lost; 1:
-    storage that cannot be read.
+    Java, Delta jars, permissions; and of the tables: change feeds, how long sources keep their past, and
+    which values the logs of targets show. Starts no JVM and writes nothing. Exit 0: no fault; 7: something is wrong
+    with the machine; 2: with a table; 5: changes may be lost; 1: storage that cannot be read.
     """
     if ctx.invoked_subcommand is not None:
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:

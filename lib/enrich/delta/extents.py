@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -24,8 +23,6 @@ MEASURED, MEASURED_FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkipping
 SMALL_FILE = 32 * 2**20  # bytes below which a file is put together with others
 SMALL_TABLE = 8 * 2**20  # bytes up to which a MERGE writes files anew: deletion vectors take seven more Spark jobs
 WORTH = 0.5  # share of bytes from which on skipping is worth it: keys in other files are compared with bounds
-_EMAIL = re.compile(r"[^@\s]@[^@\s]+\.")
-"""Delta cuts long texts, so the end of an address may be missing."""
 
 
 def measure_table(uri: str, below: int | None = None) -> Extent:
@@ -87,16 +84,11 @@ def list_statistics(measured: Sequence[str]) -> dict[str, str]:
     return {MEASURED: ",".join(map(quote, measured))} if measured else {MEASURED_FIRST: "0"}
 
 
-def find_measured_columns(uri: str) -> dict[str, bool]:
-    """Return column -> whether a least or greatest value that the log has of it looks like an e-mail address."""
+def find_measured_columns(uri: str) -> list[str]:
+    """Return the top-level columns of which a table's log has the smallest and greatest values."""
     files = open_log(uri).get_add_actions(flatten=True)
-    found: dict[str, bool] = {}
-    for name in files.schema.names:
-        side, _, column = name.partition(".")
-        values = [value for value in files.column(name).to_pylist() if value is not None]
-        if side in ("min", "max") and values:
-            found[column] = found.get(column, False) or any(_EMAIL.search(str(value)) is not None for value in values)
-    return found
+    names = [name.partition(".") for name in files.schema.names if files.column(name).null_count < files.num_rows]
+    return list(dict.fromkeys(column for side, _, column in names if side in ("min", "max")))
 
 
 def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Range]:

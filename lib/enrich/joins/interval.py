@@ -193,14 +193,7 @@ def get_interval(step: Step) -> specs.Interval:
     return step.interval
 
 
-def list_neighbours(
-    sources: Sources,
-    step: Step,
-    keys: DataFrame | None,
-    images: DataFrame | None = None,
-    *,
-    at_any_time: bool = False,
-) -> DataFrame:
+def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images: DataFrame | None = None) -> DataFrame:
     """Return which driving rows are near which rows of a lookup: ``__enrich_k*`` and ``__enrich_r*``.
 
     Args:
@@ -208,7 +201,6 @@ def list_neighbours(
         step: The interval join.
         keys: ``__enrich_k*`` of the driving rows to look at; None for all.
         images: The lookup's rows to look at, in its own columns; None for its snapshot.
-        at_any_time: Return all that match, near or not; for few keys and images.
     """
     near, source = get_interval(step), sources.spec.sources[step.alias]
     rights = name_right_key(len(source.key))
@@ -216,10 +208,7 @@ def list_neighbours(
     names = zip([*rights, *name_matched(len(near.match)), TIME], [*source.key, *near.match, near.time], strict=True)
     lookup = drop_nulls(theirs.select(*[take_column(column).alias(name) for name, column in names]), rights)
     rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
-    if not at_any_time:
-        return find_pairs(rows, lookup, step)
-    wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
-    return rows.join(lookup, on=are_equal(wanted, matched)).drop(*wanted, *matched, AT, TIME)
+    return find_pairs(rows, lookup, step)
 
 
 def _read_rows(sources: Sources, step: Step, affected: Affected | None) -> DataFrame:

@@ -36,7 +36,7 @@ from enrich.base.errors import ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType
-from enrich.delta.tables import keeps_values
+from enrich.delta.tables import TableState, keeps_values
 from enrich.progress import continuity, window
 from enrich.progress.cursor import Cursor, describe_drift
 from enrich.progress.plan import (
@@ -149,8 +149,7 @@ def decide_repair(opened: OpenJob) -> Plan:
         HistoryError: The target does not exist, its cursor is lost, or it is not this job's doing over these sources.
     """
     name = opened.job.job
-    if opened.target.table is None:
-        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
+    require_target(opened)
     cursor = _require_cursor(opened)
     continuity.check(cursor, opened.definition, opened.tables)
     if lists := continuity.find_reshaped(cursor, opened.spec):
@@ -160,6 +159,18 @@ def decide_repair(opened: OpenJob) -> Plan:
         )
     versions = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
     return make_plan(opened, REPAIR, versions, span=window.look_back(opened) if opened.spec.remembers else None)
+
+
+def require_target(opened: OpenJob) -> TableState:
+    """Return the target's table.
+
+    Raises:
+        HistoryError: There is none yet.
+    """
+    name, table = opened.job.job, opened.target.table
+    if table is None:
+        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
+    return table
 
 
 def make_plan(

@@ -222,7 +222,7 @@ class Play:
                 drifted = self.lab.run("people")
                 assert (drifted.exit_code, drifted.state) == (6, None)
                 (check,) = enrich.verify(enrich.load_project(self.lab.home), repair=True, spark=self.lab.spark).jobs
-                assert (check.status, check.state is not None and check.state.equal) == ("repaired", False)
+                assert (check.status, check.state_is_equal) == ("repaired", False)
                 self.run()
 
     def differences(self) -> list[str]:
@@ -296,7 +296,7 @@ def test_the_state_is_what_gx_says_of_the_whole_target(play: Play) -> None:
         play.act(action)
         assert play.differences() == [], f"seed {SEED}, after {actions[: number + 1]}"
     (check,) = enrich.verify(enrich.load_project(play.lab.home), spark=play.lab.spark).jobs
-    assert (check.status, check.state is not None and check.state.equal) == ("equal", True)
+    assert (check.status, check.state_is_equal) == ("equal", True)
     entry = next(each for each in play.lab.log("people") if "userMetadata" in each)
     assert play.wrote is not None
     assert play.wrote.state is not None
