@@ -71,11 +71,6 @@ def test_a_negative_number_is_a_key(
     assert seen == [asked]
 
 
-def test_a_slip_in_an_option_is_no_key(call: Call) -> None:
-    result = call("--project-dir", ROOT, "why", "j", "-1", "--shwo-keys")
-    assert (result.exit_code, "No such option" in result.stderr) == (2, True)
-
-
 def test_ls_as_json_is_one_line(call: Call) -> None:
     result = call("--project-dir", ROOT, "ls", "--output", "json")
     assert result.stdout.count("\n") == 1

@@ -47,8 +47,8 @@ def judged(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["customers", "0"], f"rule 0 of job 'customers' does not exist, or judges no row by itself; {LISTED}"),
         (["customers", "2"], f"rule 2 of job 'customers' does not exist, or judges no row by itself; {LISTED}"),
         (["customers", "4"], f"rule 4 of job 'customers' does not exist, or judges no row by itself; {LISTED}"),
-        (["customers", "--show-keys"], "--show-keys prints only to a terminal, and stdout is not one"),
-        (["customers", "--show-keys", "--output", "json"], "--show-keys prints keys for people, never as JSON"),
+        (["customers", "--show-keys"], "only to a terminal, never as JSON"),
+        (["customers", "--show-keys", "--output", "json"], "only to a terminal, never as JSON"),
         (["customers", "--output", "xml"], "'xml' is not one of 'text', 'json'"),
     ],
 )  # fmt: skip

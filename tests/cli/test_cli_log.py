@@ -78,32 +78,13 @@ def test_an_unreadable_project_is_lines_of_json(broken: Path, call: Call) -> Non
     assert any("jobs/customers.yml:2" in line["message"] for line in found)
 
 
-@pytest.mark.parametrize(
-    ("args", "environment"),
-    [
-        (["run", "--log-format", "json", "--nonsense"], {}),
-        (["run", "--log-format=json", "--nonsense"], {}),
-        (["run", "--nonsense"], {"ENRICH_LOG_FORMAT": "json"}),
-        (["run", "--nonsense"], {"ENRICH_RUN_LOG_FORMAT": "json"}),
-        (["status", "--max-lag", "soon"], {"ENRICH_LOG_FORMAT": "json"}),
-    ],
-)
-def test_a_wrong_command_line_is_a_line_of_json(
-    broken: Path, call: Call, args: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    result = call("--project-dir", broken, *args)
+@pytest.mark.parametrize("args", [["run", "--nonsense"], ["status", "--max-lag", "soon"]])
+def test_a_wrong_command_line_is_a_line_of_json(broken: Path, call: Call, args: list[str]) -> None:
+    result = call("--project-dir", broken, *args, ENRICH_LOG_FORMAT="json")
     assert result.exit_code == 2
     (line,) = lines(result.stderr)
     assert line["level"] == "error"
-
-
-def test_text_stays_text(broken: Path, call: Call) -> None:
-    first = call("--project-dir", broken, "run", "--log-format", "json", "--nonsense").stderr
-    second = call("--project-dir", broken, "run", "--nonsense").stderr
-    assert first.startswith("{")
-    assert second.startswith("Usage: enrich run")
+    assert call("--project-dir", broken, "run", "--nonsense").stderr.startswith("Usage: enrich run"), "the next is text"
 
 
 def fail(value: str) -> None:

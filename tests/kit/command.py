@@ -32,7 +32,9 @@ def restored() -> Iterator[None]:
     logger = logging.getLogger("enrich")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     kept, root = (logger.handlers, logger.level, logger.propagate), logging.getLogger().handlers[:]
+    hook = sys.unraisablehook
     yield
+    sys.unraisablehook = hook
     logging.captureWarnings(capture=False)
     logging.getLogger().handlers[:] = root
     logger.handlers, logger.level, logger.propagate = kept

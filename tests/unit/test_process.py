@@ -25,7 +25,7 @@ def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     """Give the test process its handlers and its hook back, and yield what the hook of before was told."""
     told: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_value))
-    monkeypatch.setattr(process, "end_within", lambda *_: None)
+    monkeypatch.setattr(process, "GRACE_SECONDS", 10_000.0)
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield told
     for number, handler in before.items():

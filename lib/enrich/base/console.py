@@ -41,12 +41,11 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Se
     """Lay out rows under a header, columns two blanks apart; ``right`` names the columns that align right."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(measure_width(line[column]) for line in lines) for column in range(len(header))]
-
-    def padded(text: str, column: int) -> str:
-        gap = " " * (widths[column] - measure_width(text))
-        return gap + text if column in right else text + gap
-
-    return "\n".join("  ".join(padded(text, column) for column, text in enumerate(line)).rstrip() for line in lines)
+    for line in lines:
+        for column, text in enumerate(line):
+            gap = " " * (widths[column] - measure_width(text))
+            line[column] = gap + text if column in right else text + gap
+    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def format_count(number: int, noun: str) -> str:

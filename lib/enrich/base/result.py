@@ -159,7 +159,7 @@ class SourceWindow(Told):
         compared: The source's rows at both ends were compared, because its change feed does not tell all of them.
     """
 
-    start: Annotated[int | None, Field(serialization_alias="from", description=_FROM)]
+    start: Annotated[int | None, Field(alias="from", description=_FROM)]
     to: int
     changes: int = 0
     gap: tuple[int, int] | None = field(default=None, metadata=_SPARSE)

@@ -1,10 +1,7 @@
-"""Look after targets: what a run would do, whether a target is what it should be, its files, its rows and keys."""
+"""The commands that look after targets, and the questions about their rows and keys."""
 
 from __future__ import annotations
 
-import logging
-import re
-from itertools import takewhile
 from typing import Any
 
 import click
@@ -13,80 +10,36 @@ from click.core import ParameterSource
 import enrich
 from enrich.answers.doctor import format_checkup
 from enrich.answers.reasons import format_answer, format_failing, format_keys
-from enrich.answers.verification import Check, Discrepancy, VerifyResult
+from enrich.answers.verification import VerifyResult
 from enrich.base import hints
-from enrich.base.console import clean, format_count, format_extent, format_table, format_window
-from enrich.cli.options import (
-    add_job_options,
-    add_log_options,
-    add_option,
-    add_place_options,
-    add_show_keys_option,
-    add_window_options,
-    choose_jobs,
-    complete_jobs,
-    load_chosen_project,
-    output_option,
-    refuse_stored_keys,
-)
-from enrich.cli.process import answer, deliver, keep_results, log_to_stderr, say_failure, say_found, stop_if_interrupted
-from enrich.operations.maintenance import MaintainResult, Upkeep
-from enrich.operations.planning import JobPlan, PlanResult
-
-log = logging.getLogger(__name__)
+from enrich.base.console import clean, format_extent, format_table, format_window
+from enrich.cli import options
+from enrich.cli.options import Answer, Call, add_option, with_call
+from enrich.cli.process import stop_if_interrupted
+from enrich.operations.maintenance import MaintainResult
+from enrich.operations.planning import PlanResult
 
 
 @click.command(epilog="Example: enrich plan --since 3d")
-@add_job_options
-@add_window_options
-@output_option
-@add_log_options
-@add_place_options
-def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
+@options.add_job_options
+@options.add_window_options
+@options.add_log_options
+@with_call
+def plan(call: Call, /, **asked: Any) -> Answer:
     """Show what a run would do, and which jobs it would refuse.
 
     For each job and source: versions, commits, changed keys and affected keys. Writes nothing, takes no lock, and
     starts Spark only when a source has changed. The exit code is that of the run, as far as it is known before rows
     are computed.
     """
-    log_to_stderr(log_format, quiet=quiet)
-    done: list[JobPlan] = []
-
-    def work() -> PlanResult:
-        project, jobs = choose_jobs(ctx, asked)
-        found = enrich.plan(project, jobs=jobs, **asked)
-        done.extend(found.jobs)
-        stop_if_interrupted()
-        for job in found.jobs:
-            if job.exit_code:
-                say_failure(f"{job.job}: refused: {job.refused}", job.job, output=output)
-        return found
-
-    return deliver(ctx, output, done, work, format_plan)
-
-
-@click.command(epilog="Example: enrich verify customers || enrich verify customers --repair")
-@add_job_options
-@add_option(
-    "--repair", is_flag=True, help="Write the difference; this also removes other writers' rows and closes gaps."
-)
-@output_option
-@add_log_options
-@add_place_options
-def verify(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
-    """Compare every row of the targets with what their jobs give.
-
-    The jobs are computed at the versions that the targets record; quarantines are compared as well. Exit 0: all are
-    equal or repaired. 6: one differs. 5: a recorded version cannot be read any more.
-    """
-    log_to_stderr(log_format, quiet=quiet)
-    done: list[Check] = []
-
-    def work() -> VerifyResult:
-        project, jobs = choose_jobs(ctx, asked)
-        return enrich.verify(project, jobs=jobs, on_result=keep_results(done, log, output), **asked)
-
-    return deliver(ctx, output, done, work, format_verification)
+    project, jobs = call.choose_jobs(asked)
+    found = enrich.plan(project, jobs=jobs, **asked)
+    call.done += found.jobs
+    stop_if_interrupted()
+    for job in found.jobs:
+        if job.exit_code:
+            call.say_failure(f"{job.job}: refused: {job.refused}", job.job)
+    return Answer(found.to_dict(), format_plan(found), found.exit_code)
 
 
 def format_plan(found: PlanResult) -> str:
@@ -99,16 +52,32 @@ def format_plan(found: PlanResult) -> str:
     ```
     """
     rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
     for job in found.jobs:
         told = (clean(job.job), job.mode or "-")
+        said = []
         for alias, source in job.sources.items():
             window = format_window(alias, source).removeprefix(f"{alias} ")
             rows.append((*told, clean(alias), window, str(source.commits), _format_keys(source.affected_keys)))
             told = ("", "")
+            if (gap := source.gap) is not None:
+                said.append(f"versions {gap[0] + 1} to {gap[1]} of {alias} would be left out")
+            if source.compared:
+                said.append(f"the change feed of {alias} does not tell all: its rows at both ends are compared")
         if len(job.sources) != 1:
             rows.append((*told, "all sources" if job.sources else "-", "-", "-", _format_keys(job.affected_keys)))
+        if (cost := job.forecast) is not None and job.has_work:
+            sizes = {"reads at most": cost.reads, "writes anew at most": cost.writes}
+            sizes["a full refresh would read"] = cost.refresh
+            parts = [f"{what} {format_extent(each)}" for what, each in sizes.items() if each is not None]
+            due = [f"then OPTIMIZE of the target: {cost.optimize}"] if cost.optimize is not None else []
+            said.append("; ".join([f"{cost.strategy}: {cost.why}", *parts, *due]))
+        if job.after:
+            said.append(f"runs after {', '.join(job.after)}; what these jobs would change is not counted here")
+        if job.refused is not None:
+            said.append(f"refused, exit {job.exit_code}: {job.refused}" if job.exit_code else job.refused)
+        notes += [clean(f"{job.job}: {each}") for each in said]
     header = ("job", "mode", "source", "versions (changes)", "commits", "affected keys")
-    notes = [clean(f"{job.job}: {note}") for job in found.jobs for note in _list_plan_notes(job)]
     return "\n".join([format_table(header, rows, right=(4, 5)), *notes])
 
 
@@ -116,153 +85,95 @@ def _format_keys(affected: int | None) -> str:
     return "all" if affected is None else str(affected)
 
 
-def _list_plan_notes(job: JobPlan) -> list[str]:
-    notes = [
-        f"versions {source.gap[0] + 1} to {source.gap[1]} of {alias} would be left out"
-        for alias, source in job.sources.items()
-        if source.gap is not None
-    ]
-    notes += [
-        f"the change feed of {alias} does not tell all: its rows at both ends are compared"
-        for alias, source in job.sources.items()
-        if source.compared
-    ]
-    if (found := job.forecast) is not None and job.has_work:
-        sizes = (("reads", found.reads), ("writes anew", found.writes))
-        told = [f"{what} at most {format_extent(each)}" for what, each in sizes if each is not None]
-        cheap = [f"a full refresh would read {format_extent(found.refresh)}"] if found.refresh is not None else []
-        due = [f"then OPTIMIZE of the target: {found.optimize}"] if found.optimize is not None else []
-        notes.append("; ".join([f"{found.strategy}: {found.why}", *told, *cheap, *due]))
-    if job.after:
-        notes.append(f"runs after {', '.join(job.after)}; what these jobs would change is not counted here")
-    if job.refused is not None:
-        notes.append(f"refused, exit {job.exit_code}: {job.refused}" if job.exit_code else job.refused)
-    return notes
+@click.command(epilog="Example: enrich verify customers || enrich verify customers --repair")
+@options.add_job_options
+@add_option(
+    "--repair", is_flag=True, help="Write the difference; this also removes other writers' rows and closes gaps."
+)
+@options.add_log_options
+@with_call
+def verify(call: Call, /, **asked: Any) -> Answer:
+    """Compare every row of the targets with what their jobs give.
+
+    The jobs are computed at the versions that the targets record; quarantines are compared as well. Exit 0: all are
+    equal or repaired. 6: one differs. 5: a recorded version cannot be read any more.
+    """
+    project, jobs = call.choose_jobs(asked)
+    found = enrich.verify(project, jobs=jobs, on_result=call.keep, **asked)
+    return Answer(found.to_dict(), format_verification(found), found.exit_code)
 
 
 def format_verification(found: VerifyResult) -> str:
-    """Return the table of a comparison, a line a table.
-
-    ```
-    job        status     rows of     missing  surplus  differing
-    customers  different  target            1        4          1
-                          quarantine        0        0          0
-    ```
-    """
+    """Return the table of a comparison, a line a table."""
     rows: list[tuple[str, ...]] = []
+    notes: list[str] = []
     for job in found.jobs:
+        told = (clean(job.job), job.status)
+        for table, rows_of in (("target", job.target), ("quarantine", job.quarantine)) if job.versions else ():
+            rows.append((*told, table, str(rows_of.missing), str(rows_of.surplus), str(rows_of.differing)))
+            told = ("", "")
         if not job.versions:  # it could not be compared
-            rows.append((clean(job.job), job.status, "-", "-", "-", "-"))
-            continue
-        rows.append((clean(job.job), job.status, "target", *_format_counts(job.target)))
-        rows.append(("", "", "quarantine", *_format_counts(job.quarantine)))
-    shown = format_table(("job", "status", "rows of", "missing", "surplus", "differing"), rows, right=(3, 4, 5))
-    notes = [clean(f"{job.job}: {note}") for job in found.jobs for note in _list_check_notes(job)]
-    return "\n".join([shown, *notes])
-
-
-def _format_counts(found: Discrepancy) -> tuple[str, ...]:
-    return (str(found.missing), str(found.surplus), str(found.differing))
-
-
-def _list_check_notes(job: Check) -> list[str]:
-    notes = []
-    if job.ahead and job.status != "repaired":
-        notes.append(
-            "the quarantine contains other versions than the target"
-            f" ({', '.join(f'{alias} {version}' for alias, version in job.ahead.items())}), so its rows do not count:"
-            f" a run is at work, or has ended between its two commits; run `{hints.run(job.job)}`"
-        )
-    if job.others and job.status != "repaired":
-        notes.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")
-    for alias, gaps in job.gaps.items():
-        ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
-        closed = ", and their changes are in the target now" if job.status == "repaired" else ""
-        notes.append(f"versions {ranges} of {alias} were left out{closed}")
-    return [*notes, *([job.error] if job.error is not None else [])]
+            rows.append((*told, "-", "-", "-", "-"))
+        said = []
+        if job.ahead and job.status != "repaired":
+            versions = ", ".join(f"{alias} {version}" for alias, version in job.ahead.items())
+            said.append(
+                f"the quarantine contains other versions than the target ({versions}), so its rows do not count:"
+                f" a run is at work, or has ended between its two commits; run `{hints.run(job.job)}`"
+            )
+        if job.others and job.status != "repaired":
+            said.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")
+        for alias, gaps in job.gaps.items():
+            ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
+            closed = ", and their changes are in the target now" if job.status == "repaired" else ""
+            said.append(f"versions {ranges} of {alias} were left out{closed}")
+        said += [] if job.error is None else [job.error]
+        notes += [clean(f"{job.job}: {each}") for each in said]
+    header = ("job", "status", "rows of", "missing", "surplus", "differing")
+    return "\n".join([format_table(header, rows, right=(3, 4, 5)), *notes])
 
 
 @click.command(epilog="Example: enrich maintain --sources")
-@add_job_options
+@options.add_job_options
 @add_option(
     "--sources", is_flag=True, help="Also remove files of the sources, as far as no job of the project may need them."
 )
-@output_option
-@add_log_options
-@add_place_options
-def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
+@options.add_log_options
+@with_call
+def maintain(call: Call, /, **asked: Any) -> Answer:
     """Put small files together, and remove files that nobody needs.
 
     OPTIMIZE and VACUUM of targets and quarantines. No row changes. Nothing is removed (exit 5) while a job of the
     project has yet to read changes that are almost as old as what the table keeps. A job that another run works on is
     left out (exit 4).
     """
-    log_to_stderr(log_format, quiet=quiet)
-    done: list[Upkeep] = []
-
-    def keep(each: Upkeep) -> None:
-        done.append(each)
-        log.info("%s: %s", clean(each.table), each.status)
-        if each.exit_code:
-            say_failure(f"{each.table}: {each.status}: {each.error}", each.job, output=output)
-        stop_if_interrupted()
-
-    def work() -> MaintainResult:
-        project, jobs = choose_jobs(ctx, asked)
-        return enrich.maintain(project, jobs=jobs, on_result=keep, **asked)
-
-    return deliver(ctx, output, done, work, format_maintenance, run_id=None)
+    project, jobs = call.choose_jobs(asked)
+    found = enrich.maintain(project, jobs=jobs, on_result=lambda each: call.keep(each, each.table), **asked)
+    return Answer(found.to_dict(), format_maintenance(found), found.exit_code)
 
 
 def format_maintenance(found: MaintainResult) -> str:
-    """Return the table of what was done, a line a table.
-
-    ```
-    table       of      status   written anew       became          removed            kept
-    customers   target  done     12 files, 1.5 MB   1 file, 1.4 MB  30 files, 4.1 MB   7 days
-    ```
-    """
-    rows = [
-        (
-            clean(each.table.rpartition("/")[2]),
-            each.role,
-            each.status,
-            *[
-                format_extent(part) if part is not None and part.files else "-"
-                for part in (each.rewritten, each.became, each.removed)
-            ],
-            "-"
-            if each.kept is None
-            else format_count(each.kept, "hour")
-            if each.kept < 48
-            else f"{each.kept / 24:.3g} days",
-        )
-        for each in found.tables
-    ]
-    header = ("table", "kind", "status", "written anew", "became", "removed", "past kept")
+    """Return the table of what was done, a line a table."""
+    rows = []
+    for each in found.tables:
+        extents = (each.rewritten, each.became, each.removed)
+        sizes = [format_extent(part) if part is not None and part.files else "-" for part in extents]
+        rows.append((clean(each.table.rpartition("/")[2]), each.role, each.status, *sizes))
     notes = [clean(f"{each.table}: {each.error}") for each in found.tables if each.error is not None]
-    return "\n".join([format_table(header, rows), *notes])
+    return "\n".join([format_table(("table", "kind", "status", "written anew", "became", "removed"), rows), *notes])
 
 
 # --- questions about rows and keys: why, failing and doctor -----------------------------------------------------------
 
 _NEAR_MISSES = "the keys of near misses"
-_NEGATIVE = re.compile(r"-[.]?[0-9][0-9.eE+:T -]*")
 
 
-class _TakesKey(click.Command):
-    """A command with a key among its arguments, which may be a negative number: that is no option."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command line; a word that begins like an option and is none is refused, as everywhere."""
-        known = {name for param in self.get_params(ctx) for name in param.opts}
-        given = [each for each in takewhile(lambda each: each != "--", args) if each.startswith("-")]
-        ctx.ignore_unknown_options = all(_NEGATIVE.fullmatch(each) or each.partition("=")[0] in known for each in given)
-        return super().parse_args(ctx, args)
-
-
-@click.command(cls=_TakesKey, epilog="Example: enrich why consents_with_email user_4 email")
-@click.argument("job", shell_complete=complete_jobs)
+@click.command(
+    # A key may be a negative number, which looks like an option.
+    context_settings={"ignore_unknown_options": True},
+    epilog="Example: enrich why consents_with_email user_4 email",
+)
+@options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
 @add_option(
@@ -272,100 +183,76 @@ class _TakesKey(click.Command):
     metavar="NAME=VALUE",
     help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
 )
-@output_option
-@add_show_keys_option(_NEAR_MISSES)
-@add_place_options
-def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **asked: Any) -> int:
+@options.add_output_option
+@options.add_show_keys_option(_NEAR_MISSES)
+@with_call
+def why(
+    call: Call, /, *, job: str, key: str | None, column: str | None, parts: tuple[str, ...], show_keys: bool
+) -> Answer:
     """Say why a row or a cell is as it is.
 
     KEY is the key of a target row, as text. A composite key is k1=v1,k2=v2; if its values contain commas or equal
     signs, use --key k1=v1 --key k2=v2. The answer is one word for the row, for each source and for each column;
     docs/diagnosis.md lists the words. No value is printed.
     """
-    refuse_stored_keys(output, show_keys=show_keys)
-    log_to_stderr("text", quiet=True)
-    parts, key, column = asked["parts"], asked["key"], asked["column"]
     if parts and column is not None:
         raise click.UsageError("give the key either as KEY or with --key, not both")
     if not parts and key is None:
         raise click.UsageError("the key is missing: enrich why JOB KEY [COLUMN]")
-    key, column = (list(parts), key) if parts else (key, column)
-
-    def work() -> int:
-        found = enrich.why(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
-        return say_found(output, found.to_dict(), format_answer(found, column))
-
-    return answer(ctx, output, work)
+    asked, cell = (list(parts), key) if parts else (key, column)
+    found = enrich.why(call.load_project(), job, asked, cell, show_keys=show_keys)
+    return Answer(found.to_dict(), format_answer(found, cell))
 
 
 @click.command(epilog="Example: enrich failing consents_with_email 0")
-@click.argument("job", shell_complete=complete_jobs)
+@options.add_job_argument
 @click.argument("rule", type=click.IntRange(min=0), required=False, metavar="[RULE]")
-@output_option
-@add_show_keys_option("the keys of failing rows, at most 100 for each rule")
-@add_place_options
-def failing(ctx: click.Context, /, *, job: str, rule: int | None, output: str, show_keys: bool) -> int:
+@options.add_output_option
+@options.add_show_keys_option("the keys of failing rows, at most 100 for each rule")
+@with_call
+def failing(call: Call, /, *, job: str, rule: int | None, show_keys: bool) -> Answer:
     """Say how many rows fail the rules, and why.
 
     Reads the whole target. RULE is the position of an expectation in the suite, from 0; without it, all expectations
     that judge each row by itself are shown. The reasons are those of `enrich why`. No value is printed.
     """
-    refuse_stored_keys(output, show_keys=show_keys)
-    log_to_stderr("text", quiet=True)
-
-    def work() -> int:
-        found = enrich.failing(load_chosen_project(ctx), job, rule, show_keys=show_keys)
-        return say_found(output, found.to_dict(), format_failing(found))
-
-    return answer(ctx, output, work)
+    found = enrich.failing(call.load_project(), job, rule, show_keys=show_keys)
+    return Answer(found.to_dict(), format_failing(found))
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]", epilog="Example: enrich --target prod doctor")
-@output_option
-@add_place_options
-def doctor(ctx: click.Context, /, *, output: str) -> int:
+@options.add_output_option
+@with_call
+def doctor(call: Call, /) -> Answer | int:
     """Check machine, directories and tables, and say what repairs them.
 
     Java, Delta jars, permissions; and of the tables: change feeds, how long sources keep their past, and
     which values the logs of targets show. Starts no JVM and writes nothing. Exit 0: no fault; 7: something is wrong
     with the machine; 2: with a table; 5: changes may be lost; 1: storage that cannot be read.
     """
+    ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"--output stands after the command: enrich doctor {ctx.invoked_subcommand} --output ..."
-            )
+            raise click.UsageError(f"--output stands after {ctx.invoked_subcommand}")
         return 0
-    log_to_stderr("text", quiet=True)
-
-    def work() -> int:
-        found = enrich.diagnose(load_chosen_project(ctx))
-        say_found(output, found.to_dict(), format_checkup(found))
-        for each in found.found:
-            if each.exit_code:
-                say_failure("; ".join(filter(None, (f"{each.about}: {each.message}", each.repair))), output=output)
-        return found.exit_code
-
-    return answer(ctx, output, work)
+    found = enrich.diagnose(call.load_project())
+    for each in found.found:
+        if each.exit_code:
+            call.say_failure("; ".join(filter(None, (f"{each.about}: {each.message}", each.repair))))
+    return Answer(found.to_dict(), format_checkup(found), found.exit_code)
 
 
 @doctor.command(epilog="Example: enrich doctor keys consents_with_email --join accounts")
-@click.argument("job", shell_complete=complete_jobs)
+@options.add_job_argument
 @add_option("--join", metavar="ALIAS", help="Look at this lookup only.")
-@output_option
-@add_show_keys_option(_NEAR_MISSES)
-@add_place_options
-def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show_keys: bool) -> int:
+@options.add_output_option
+@options.add_show_keys_option(_NEAR_MISSES)
+@with_call
+def keys(call: Call, /, *, job: str, join: str | None, show_keys: bool) -> Answer:
     """Count references that match no key, but nearly do.
 
     For each join: how many references have no partner; how many of them differ from a key only by case, white space,
     accents, invisible characters or leading zeros; and the lines for the job file that make most of them match.
     """
-    refuse_stored_keys(output, show_keys=show_keys)
-    log_to_stderr("text", quiet=True)
-
-    def work() -> int:
-        found = enrich.doctor_keys(load_chosen_project(ctx), job, join=join, show_keys=show_keys)
-        return say_found(output, found.to_dict(), format_keys(found))
-
-    return answer(ctx, output, work)
+    found = enrich.doctor_keys(call.load_project(), job, join=join, show_keys=show_keys)
+    return Answer(found.to_dict(), format_keys(found))

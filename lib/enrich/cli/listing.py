@@ -1,64 +1,31 @@
-"""What ``ls``, ``status``, ``validate`` and ``schema`` show. All of it without a JVM."""
+"""What ``status`` and ``schema`` show. All of it without a JVM."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 from enrich.answers import inspection
 from enrich.base.console import clean, format_table
-from enrich.base.errors import ConfigError, Fault
-from enrich.cli.options import build_graph
 from enrich.project.project import Project
-
-
-def list_jobs(project: Project) -> list[dict[str, Any]]:
-    """Return a project's jobs in run order: name, kind, sources by alias, target, suite, jobs that it reads."""
-    graph = build_graph(project)
-    jobs = [project.jobs[name] for name in graph]
-    return [
-        {
-            "job": job.job,
-            "kind": job.kind,
-            "sources": {alias: source.table for alias, source in job.sources.items()},
-            "target": job.target.table,
-            "expectations": job.expectations,
-            "after": sorted(graph[job.job]),
-        }
-        for job in jobs
-    ]
-
-
-def find_faults(load: Callable[[], Project], *, offline: bool = False) -> tuple[Project | None, tuple[Fault, ...]]:
-    """Load a project and hold it against its tables' logs; return it and everything that is wrong.
-
-    Offline no table is opened, and only files are compared with one another.
-    """
-    try:
-        project = load()
-    except ConfigError as error:
-        return None, error.faults
-    return project, tuple(inspection.validate(project, offline=offline))
 
 
 def format_schema(kind: str) -> str:
     """Return the JSON Schema of a kind of file, of the report, or of a run's result."""
-    if kind == "result":
-        from enrich.report.models import build_result_schema
-
-        return json.dumps(build_result_schema(), indent=2)
-    if kind == "report":
-        from enrich.report import build_schema
-
-        return json.dumps(build_schema(), indent=2)
+    found: dict[str, Any]
     if kind == "test":
         from enrich.testing.scenario import build_schema as build_test_schema
 
-        return json.dumps(build_test_schema(), indent=2)
-    from enrich.project.models import build_schemas
+        found = build_test_schema()
+    elif kind in ("report", "result"):
+        from enrich.report import models
 
-    return json.dumps(build_schemas()[f"{kind}.schema.json"], indent=2)
+        found = models.build_schema() if kind == "report" else models.build_result_schema()
+    else:
+        from enrich.project.models import build_schemas
+
+        found = build_schemas()[f"{kind}.schema.json"]
+    return json.dumps(found, indent=2)
 
 
 _STATUS = (
@@ -79,33 +46,8 @@ def collect_status(project: Project) -> list[dict[str, Any]]:
     ]
 
 
-def find_late(jobs: list[dict[str, Any]], seconds: float) -> dict[str, str]:
-    """Return the jobs with a source whose oldest change has been waiting for longer than ``seconds``, and why.
-
-    A source about which that is not known makes its job late, too: nobody can say that its target is fresh.
-    """
-    found = {}
-    for job in jobs:
-        told = [
-            f"changes of {lag['alias']} have been waiting for {format_waiting(lag['seconds'])}"
-            if lag["seconds"] is not None
-            else f"how long changes of {lag['alias']} have been waiting is not known"
-            for lag in job["sources"].values()
-            if lag["seconds"] is None or lag["seconds"] > seconds
-        ]
-        if told:
-            found[job["job"]] = "; ".join(told)
-    return found
-
-
 def format_status(jobs: list[dict[str, Any]]) -> str:
     """Return the table of ``enrich status``: a line a job and source.
-
-    ```
-    job        version  rows  rules failing  source    contains  latest  behind    lag  waiting  days left  last run
-    customers        4   100  1 of 3         consents         7       7       0      -        -          -  updated ...
-                                             accounts         3       5       2  5 min    3 min        6.9
-    ```
 
     ``rules failing`` are those with failing rows in the target, of those that are counted, whatever they tolerate.
     ``lag`` is the time between the newest commit contained and the newest there, ``waiting`` the age of the oldest one
@@ -117,7 +59,7 @@ def format_status(jobs: list[dict[str, Any]]) -> str:
         held, failing = "-", "-"
         if (state := job["state"]) is not None:
             counted = [rule["failed"] for rule in state["rules"] if rule["failed"] is not None]
-            held = _format_number(state["rows"])
+            held = str(state["rows"])
             failing = f"{sum(failed > 0 for failed in counted)} of {len(counted)}" if counted else "-"
         told = (clean(job["job"]), _format_number(job["target_version"]), held, failing, last)
         for lag in job["sources"].values():

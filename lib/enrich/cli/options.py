@@ -1,67 +1,38 @@
-"""The options that several commands share; all can also come from the environment, as ``ENRICH_<OPTION>``."""
+"""What commands share: the choice of jobs, how a call is answered, and options."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial, reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
 import click
 
 from enrich.base import hints
 from enrich.base.context import work_at
 from enrich.base.errors import ConfigError, suggest
-from enrich.cli.process import ask_for_frames
+from enrich.base.files import WholeFile
+from enrich.base.result import name_deployment
+from enrich.cli import process
 from enrich.operations.loading import load_project
-from enrich.project.models import Rule
 from enrich.project.project import Project, find_edges, find_project, sort_jobs
 
-_NAME = re.compile(r"\w[\w.-]*")
+log = logging.getLogger(__name__)
 
+DEFAULT_TARGET = "dev"
 
-def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the jobs that begin with ``incomplete`` and are not named yet."""
-    named = ctx.params.get(param.name or "")
-    return _begin(incomplete, set(_list_names(ctx, "jobs")) - set(named if isinstance(named, tuple) else ()))
+NOT_PASSED = 3
+"""The exit code of a check that was asked for and says no."""
 
-
-def complete_patterns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the jobs for ``--select``; a ``+`` before the name stays."""
-    before = "+" if incomplete.startswith("+") else ""
-    return _begin(incomplete, [before + name for name in _list_names(ctx, "jobs")])
-
-
-def complete_deployments(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the deployments that begin with ``incomplete``."""
-    return _begin(incomplete, _list_names(ctx, "conf"))
-
-
-def complete_rules(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    """Return the job rules that begin with ``incomplete``."""
-    return _begin(incomplete, get_args(Rule.model_fields["rule"].annotation))
-
-
-def _begin(incomplete: str, names: Iterable[str]) -> list[str]:
-    return sorted(name for name in names if name.startswith(incomplete))
-
-
-def _list_names(ctx: click.Context, folder: str) -> list[str]:
-    """Return the names of the YAML files in a folder of the project that the command line names so far."""
-    given: Path | None = None
-    context: click.Context | None = ctx
-    while context is not None and given is None:
-        given, context = context.params.get("project_dir"), context.parent
-    try:
-        entries = list((find_project(given) / folder).iterdir())
-    except (ConfigError, OSError):
-        return []
-    return [entry.stem for entry in entries if entry.suffix in (".yml", ".yaml") and _NAME.fullmatch(entry.stem)]
-
+# --- the choice of jobs -----------------------------------------------------------------------------------------------
 
 Graph = Mapping[str, frozenset[str]]
 """For each job, in the order in which they run, the jobs whose targets it reads."""
@@ -74,31 +45,27 @@ def build_graph(project: Project) -> Graph:
 
 
 def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: Iterable[str]) -> list[str]:
-    """Return the jobs meant, in the order of ``graph``: those named and those selected, less those excluded.
-
-    Nothing named and nothing selected means all. ``select`` and ``exclude`` take shell patterns over job names;
-    ``+job`` adds what the job reads, directly or not, ``job+`` what reads it.
+    """Return the jobs meant, in the order of ``graph``: those named and those selected, or all, less those excluded.
 
     Raises:
         ConfigError: A name or pattern that fits no job, or nothing is left.
     """
     names, select = list(names), list(select)
-    wanted = set(graph) if not names and not select else set()
+    wanted = set(graph) if not names and not select else set(names)
     for name in names:
         if name not in graph:
             raise _refuse_unknown(f"there is no job {name!r}", name, graph)
-        wanted.add(name)
     for pattern in select:
-        wanted |= match_jobs(graph, pattern, "--select")
+        wanted |= _match_jobs(graph, pattern, "--select")
     for pattern in exclude:
-        wanted -= match_jobs(graph, pattern, "--exclude")
+        wanted -= _match_jobs(graph, pattern, "--exclude")
     if not wanted:
         raise ConfigError("the selection leaves no job to run", hint=f"`{hints.list_jobs()}` lists the jobs")
     return [name for name in graph if name in wanted]
 
 
-def match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
-    """Return the jobs that a pattern means, with those before (``+x``) and behind (``x+``) them."""
+def _match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
+    """Return the jobs of a shell pattern; ``+job`` adds what the job reads, directly or not, ``job+`` what reads it."""
     core = pattern.removeprefix("+").removesuffix("+")
     found = {name for name in graph if fnmatchcase(name, core)}
     if not found:
@@ -117,9 +84,132 @@ def _refuse_unknown(message: str, name: str, graph: Graph) -> ConfigError:
     return ConfigError(message, hint=suggest(name, graph, f"`{hints.list_jobs()}` lists the jobs"))
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+# --- a call and its answer --------------------------------------------------------------------------------------------
 
-DEFAULT_TARGET = "dev"
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command answers: as JSON, for people, and the exit code."""
+
+    data: dict[str, Any]
+    text: str
+    exit_code: int = 0
+
+
+@dataclass
+class Call:
+    """One call of a command, and in ``done`` the results of the jobs that have ended."""
+
+    project_dir: Path | None
+    target: str
+    output: str = "text"
+    quiet: bool = True
+    done: list[Any] = field(default_factory=list)
+
+    def load_project(self, *, all_suites: bool = False, needs_jobs: bool = True) -> Project:
+        """Load the project from its files alone."""
+        return load_project(self.project_dir, target=self.target, all_suites=all_suites, needs_jobs=needs_jobs)
+
+    def choose_jobs(self, asked: dict[str, Any]) -> tuple[Project, list[str]]:
+        """Load the project and take the choice of its jobs out of ``asked``."""
+        project = self.load_project()
+        return project, choose(build_graph(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
+
+    def keep(self, result: Any, name: str | None = None) -> None:
+        """Keep and log what a job has ended with, and why it has not succeeded; end the command if a signal came."""
+        if result.exit_code:
+            process.stop_if_interrupted()  # the job "failed" because its JVM was taken away
+        is_stopped = result.error is not None and any(each.exit_code for each in self.done)  # because of another job
+        self.done.append(result)
+        level = logging.ERROR if result.exit_code else logging.WARNING if is_stopped else logging.INFO
+        seen = process.is_seen(self.output)  # then the reason is read in the answer, and in JSON beside the message
+        why = "" if level == logging.INFO or seen or process.logs_json() else result.error or ""
+        said = why if why.startswith(result.status) else ": ".join(filter(None, (result.status, why)))
+        told = {each: getattr(result, each) for each in ("job", "status", "exit_code", "error")}
+        log.log(level, "%s: %s", name or result.job, said, extra={**told, "seen": seen})
+        process.stop_if_interrupted()
+
+    def say_failure(self, text: str, job: str | None = None) -> None:
+        """Say on stderr why the command does not end with 0: stdout may have been thrown away, as in a crontab."""
+        if not process.is_seen(self.output):
+            process.say_error(text, job)
+
+    def say(self, data: dict[str, Any], text: str | None, file: WholeFile | None = None) -> None:
+        """Write an answer to stdout, as JSON or for people, and as JSON to ``file``."""
+        line = process.format_json_line(data)
+        if file is not None:
+            file.write(line)
+        shown = line if self.output == "json" else text
+        if shown is not None:
+            process.say_result(shown)
+
+
+def with_call(command: Callable[..., Answer | int]) -> Callable[..., int]:
+    """Give a command its ``Call`` and its options, write its answer, and return its exit code.
+
+    If there is no answer, JSON tells why, beside stderr. A command that returns a number has written its answer itself.
+    ``--project-dir``, ``--target`` and ``--debug`` may also stand after a command; the later wins. There they read no
+    environment, or ``ENRICH_TARGET`` would overrule ``enrich --target prod run``.
+    """
+
+    @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
+    @click.option("--target", hidden=True, shell_complete=complete_deployments, callback=require_name)
+    @click.option("--debug", is_flag=True, hidden=True, expose_value=False, callback=process.ask_for_frames)
+    @click.pass_context
+    @wraps(command)
+    def answered(ctx: click.Context, /, *, project_dir: Path | None, target: str | None, **asked: Any) -> int:
+        before: Call = ctx.obj
+        call = Call(project_dir or before.project_dir, target or before.target, asked.pop("output", "text"))
+        ctx.obj = call
+        if asked.get("show_keys") and (call.output == "json" or not sys.stdout.isatty()):
+            # A file, a pipe, cron's mail or a scheduler's log would store them.
+            raise click.UsageError("--show-keys prints keys for people: only to a terminal, never as JSON")
+        call.quiet = asked.pop("quiet") if "log_format" in asked else True
+        log_format = asked.pop("log_format", "json" if process.logs_json() else "text")
+        process.log_to_stderr(log_format, quiet=call.quiet)
+        path: Path | None = asked.pop("result_file", None)
+        unknown = {"run_id": None, "dry_run": asked["dry_run"]} if "dry_run" in asked else {}
+        with work_at(call.target, call.project_dir), ExitStack() as cleanup:
+            file = None
+            try:
+                if path is not None:
+                    file = cleanup.enter_context(WholeFile(path, "--result-file", "nothing was run"))
+                answer = command(call, **asked)
+            except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+                raise
+            except (Exception, KeyboardInterrupt, process.Interrupted) as error:  # noqa: BLE001 - bugs are told, too
+                known, code = process.explain_end(error)
+                jobs = [job.to_dict() for job in call.done]
+                end = {"exit_code": code, "jobs": jobs, "error": str(known)}
+                call.say({**unknown, **name_deployment(call.target), **end}, None, file)
+                return process.report_error(known, code)
+            if isinstance(answer, int):
+                return answer
+            call.say(answer.data, answer.text, file)
+            return answer.exit_code
+
+    return answered
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def _complete(folder: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """Return what completes the names of a folder's YAML files; a ``+`` before a name stays."""
+
+    def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+        try:
+            home = find_project(ctx.params.get("project_dir") or ctx.find_root().params.get("project_dir"))
+        except (ConfigError, OSError):
+            return []
+        plus = "+" if incomplete.startswith("+") else ""
+        names = sorted(file.stem for file in (home / folder).glob("*.y*ml") if re.fullmatch(r"\w[\w.-]*", file.stem))
+        return [plus + name for name in names if name.startswith(incomplete.removeprefix("+"))]
+
+    return complete
+
+
+complete_jobs, complete_deployments = _complete("jobs"), _complete("conf")
 
 
 class Option(click.Option):
@@ -131,94 +221,50 @@ class Option(click.Option):
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         """Return the value of the first variable that is set and not empty."""
         command = ctx.command_path.split()[1:]
-        word = max(self.opts, key=len).lstrip("-").replace("-", "_")
-        names = ["_".join(["ENRICH", *parts, word]).upper() for parts in (command, ())]
+        words = [name.removeprefix("--").replace("-", "_") for name in self.opts if name.startswith("--")]
+        names = ["_".join(["ENRICH", *parts, word]).upper() for word in words for parts in (command, ())]
         return next((value for name in names if (value := os.environ.get(name))), None)
 
 
-def add_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def add_option(*names: str, **attributes: Any) -> Decorator:
     """Declare an option of a command."""
     return click.option(*names, cls=Option, **attributes)
 
 
 def require_name(_ctx: click.Context, _option: click.Parameter, target: str | None) -> str | None:
-    """Refuse a deployment without a name: of a variable that is empty in a script the default would be made.
-
-    Raises:
-        BadParameter: The name is empty.
-    """
+    """Refuse a deployment without a name: of a variable that is empty in a script the default would be made."""
     if target is not None and not target.strip():
         raise click.BadParameter("it is empty; name a file of conf/, or leave the option out")
     return target
 
 
-def add_place_options(command: Command) -> Command:
-    """Give a command ``--project-dir``, ``--target`` and ``--debug``, which may also stand before it; the later wins.
-
-    Both reach the command in ``ctx.obj``, and the context is its first argument. Here they read no environment, or
-    ``ENRICH_TARGET`` would overrule ``enrich --target prod run``.
-    """
-
-    @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
-    @click.option("--target", hidden=True, shell_complete=complete_deployments, callback=require_name)
-    @click.option("--debug", is_flag=True, hidden=True, expose_value=False, callback=ask_for_frames)
-    @click.pass_context
-    @wraps(command)
-    def placed(ctx: click.Context, /, *args: Any, project_dir: Path | None, target: str | None, **named: Any) -> Any:
-        given = ctx.obj or {}
-        ctx.obj = {
-            "project_dir": project_dir or given.get("project_dir"),
-            "target": target or given.get("target") or DEFAULT_TARGET,
-        }
-        with work_at(ctx.obj["target"], ctx.obj["project_dir"]):
-            return ctx.invoke(command, ctx, *args, **named)
-
-    return placed  # type: ignore[return-value]  # the same command with two options more
-
-
-def load_chosen_project(ctx: click.Context, *, all_suites: bool = False, needs_jobs: bool = True) -> Project:
-    """Load the project that the command line names, from its files alone.
-
-    Raises:
-        ConfigError: With all faults of all files.
-    """
-    place, target = ctx.obj["project_dir"], ctx.obj["target"]
-    return load_project(place, target=target, all_suites=all_suites, needs_jobs=needs_jobs)
-
-
-def choose_jobs(ctx: click.Context, asked: dict[str, Any]) -> tuple[Project, list[str]]:
-    """Load the project and take the choice of its jobs out of ``asked``."""
-    project = load_chosen_project(ctx)
-    return project, choose(build_graph(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
-
-
-def _combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+def _combine(*decorators: Decorator) -> Decorator:
     """Return one decorator for several; ``--help`` lists their options in this order."""
     return lambda command: reduce(lambda decorated, decorate: decorate(decorated), reversed(decorators), command)
 
 
+add_job_argument = click.argument("job", shell_complete=complete_jobs)
+add_jobs_argument = click.argument("jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_jobs)
+_add_pattern_option = partial(add_option, multiple=True, metavar="P", shell_complete=complete_jobs)
 add_job_options = _combine(
-    click.argument("jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_jobs),
-    add_option(
+    add_jobs_argument,
+    _add_pattern_option(
         "--select",
-        multiple=True,
-        metavar="P",
-        shell_complete=complete_patterns,
         help="Take jobs whose names match P ('user_*'); '+job' adds the jobs that it reads, 'job+' those that read it.",
     ),
-    add_option(
-        "--exclude",
-        multiple=True,
-        metavar="P",
-        shell_complete=complete_patterns,
-        help="Leave out jobs whose names match P.",
-    ),
+    _add_pattern_option("--exclude", help="Leave out jobs whose names match P."),
 )
 
 _add_format_option = partial(add_option, type=click.Choice(["text", "json"]), default="text", show_default=True)
-output_option = _add_format_option("--output", help="Format of the result on stdout: tables, or one compact JSON line.")
-log_format_option = _add_format_option("--log-format", help="Format of the messages on stderr.")
-add_log_options = _combine(log_format_option, add_option("--quiet", is_flag=True, help="Print no progress on stderr."))
+add_output_option = _add_format_option(
+    "--output", help="Format of the result on stdout: tables, or one compact JSON line."
+)
+add_log_format_option = _add_format_option("--log-format", help="Format of the messages on stderr.")
+add_quiet_option = add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
+add_log_options = _combine(add_output_option, add_log_format_option, add_quiet_option)
 
 
 class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy alone
@@ -246,22 +292,6 @@ add_window_options = _combine(
 )
 
 
-def add_show_keys_option(what: str) -> Callable[[Command], Command]:
-    """Declare ``--show-keys``; whoever has it calls ``refuse_stored_keys`` first."""
+def add_show_keys_option(what: str) -> Decorator:
+    """Declare ``--show-keys``."""
     return add_option("--show-keys", is_flag=True, help=f"Print {what}; only to a terminal, never to a file.")
-
-
-def refuse_stored_keys(output: str, *, show_keys: bool) -> None:
-    """Keep keys out of whatever stores what a command prints: a file, a pipe, cron's mail, a scheduler's log.
-
-    Raises:
-        UsageError: Keys are asked for as JSON or the like, or where stdout is no terminal.
-    """
-    if show_keys and output == "json":
-        raise click.UsageError("--show-keys prints keys for people, never as JSON; leave out --output json")
-    if show_keys and output != "text":
-        raise click.UsageError(f"--show-keys prints keys for people, with text alone; leave out --format {output}")
-    if show_keys and not sys.stdout.isatty():
-        raise click.UsageError(
-            "--show-keys prints only to a terminal, and stdout is not one; leave it out, or use a terminal"
-        )

@@ -7,16 +7,13 @@ import errno
 import json
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from itertools import pairwise
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
@@ -28,8 +25,6 @@ from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
 from enrich.base.extras import find_missing_extra
 from enrich.base.failures import tell_frames
-from enrich.base.files import WholeFile
-from enrich.base.result import name_deployment
 
 log = logging.getLogger("enrich")
 
@@ -41,10 +36,7 @@ _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 class CommandLine(click.Group):
-    """A click group whose process ends with the exit codes of ``docs/operations.md``, whatever happens inside.
-
-    Commands return their exit code.
-    """
+    """A click group of commands that return an exit code; the process ends with one, whatever happens inside."""
 
     def main(  # type: ignore[override]  # never returns, and takes no callbacks
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
@@ -55,7 +47,11 @@ class CommandLine(click.Group):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
         take_signals()
-        begin_log(sys.argv[1:] if args is None else args)
+        context.begin_run(None)
+        _with_frames.clear()
+        log.handlers = [each for each in log.handlers if not isinstance(each, _Stderr)]
+        if os.environ.get("ENRICH_LOG_FORMAT") == "json":  # also for what goes wrong before the options are read
+            log_to_stderr("json", quiet=True)
         extra["standalone_mode"] = False
         try:
             code = super().main(args=args, prog_name=prog_name, **extra)
@@ -63,15 +59,12 @@ class CommandLine(click.Group):
             put(asked.format_message(), sys.stderr)
             code = asked.exit_code
         except click.ClickException as error:
-            if logs_json():
-                say_error(error.format_message())
-            else:
+            if not logs_json():
                 where = getattr(error, "ctx", None)
                 place, usage = (where.command_path, f"{where.get_usage()}\n") if where is not None else ("enrich", "")
-                put(clean(f"{usage}try: {place} --help\nerror: {error.format_message()}"), sys.stderr)
+                put(clean(f"{usage}try: {place} --help"), sys.stderr)
+            say_error(error.format_message())
             code = error.exit_code
-        except click.Abort:  # click's word for a KeyboardInterrupt
-            code = report_error(*explain_end(KeyboardInterrupt()))
         except BrokenPipeError:
             silence(sys.stdout)
             code = 0
@@ -85,9 +78,8 @@ class CommandLine(click.Group):
 
 def report_error(error: EnrichError, exit_code: int | None = None) -> int:
     """Print an error on stderr, one line a fault, and return ``exit_code``, or the error's own."""
-    lines = [str(fault) for fault in error.faults] if isinstance(error, ConfigError) else [str(error)]
-    for line in lines:
-        say_error(line)
+    for each in error.faults if isinstance(error, ConfigError) else [error]:
+        say_error(str(each))
     return exit_code or error.exit_code
 
 
@@ -112,12 +104,12 @@ def convert_error(error: BaseException) -> EnrichError:
 
 def explain_end(error: BaseException) -> tuple[EnrichError, int]:
     """Return what ended a command, as an error to tell, and the exit code of the process."""
-    code = 130 if isinstance(error, KeyboardInterrupt) else find_interruption()
+    # `Abort` is what click makes of a KeyboardInterrupt.
+    code = 130 if isinstance(error, KeyboardInterrupt | click.Abort) else find_interruption()
     if not code:
         known = convert_error(error)
         return known, known.exit_code
-    said = (INTERRUPTED[code], context.tell_written())
-    return RunFailed("; ".join(filter(None, said))), code
+    return RunFailed("; ".join(filter(None, (INTERRUPTED[code], context.tell_written())))), code
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
@@ -168,9 +160,7 @@ def flush() -> None:
 
 
 def say_result(text: str) -> None:
-    """Write the result to stdout.
-
-    A reader that has gone does not change what the run did, nor its exit code.
+    """Write the result to stdout; that its reader has gone does not change the exit code.
 
     Raises:
         EnvironmentFault: stdout cannot be written, for instance because its disk is full.
@@ -185,28 +175,11 @@ def say_result(text: str) -> None:
 
 
 def say_error(text: str, job: str | None = None) -> None:
-    """Write one line about an error to stderr: as text, or as a line of the log where that is JSON.
-
-    Args:
-        text: What went wrong, and the next step.
-        job: The job that it is about, for the log.
-    """
+    """Write one line about an error to stderr: as text, or as a line of the log where that is JSON."""
     if logs_json():
         log.error("%s", text, extra={} if job is None else {"job": job})
     else:
         put(click.style("error: ", fg="red") + clean(text), sys.stderr)
-
-
-def say_failure(text: str, job: str | None = None, *, output: str = "text") -> None:
-    """Say on stderr why a command does not end with 0: stdout may have been thrown away, as in a crontab.
-
-    Args:
-        text: What went wrong, and the next step.
-        job: The job that it is about.
-        output: The format of the result, which says the same.
-    """
-    if not is_seen(output):
-        say_error(text, job)
 
 
 def is_seen(output: str) -> bool:
@@ -215,61 +188,43 @@ def is_seen(output: str) -> bool:
     return output == "text" and not logs_json() and all(each is not None and each.isatty() for each in streams)
 
 
-class _Lines(logging.Formatter):
-    """``10:57:09 message``, without anything that a terminal would obey."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        at = time.strftime("%H:%M:%S", time.gmtime(record.created))
-        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return clean(f"{at} {level}{record.getMessage()}")
-
-
-class _JsonLines(logging.Formatter):
-    """One JSON object a line: time (UTC), level, logger, run, job, message; what a line has beyond that comes last."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        run_id, job = context.current()
-        line = {
-            "time": at,
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "run_id": run_id,
-            "job": getattr(record, "job", job),
-            "message": record.getMessage(),
-        }
-        further = {name: found for name in _FURTHER if (found := getattr(record, name, None)) is not None}
-        return json.dumps({**line, **further}, separators=(",", ":"))
-
-
 class _Stderr(logging.Handler):
     """A handler that looks up ``sys.stderr`` when it writes, and gives up quietly when nobody reads."""
 
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self.as_json = as_json
+
     def emit(self, record: logging.LogRecord) -> None:
+        if not self.as_json:
+            at = time.strftime("%H:%M:%S", time.gmtime(record.created))
+            level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+            text = clean(f"{at} {level}{record.getMessage()}")
+        else:
+            run_id, job = context.current()
+            at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            line = {
+                "time": f"{at}.{int(record.msecs):03d}Z",
+                "level": record.levelname.lower(),
+                "logger": record.name,
+                "run_id": run_id,
+                "job": getattr(record, "job", job),
+                "message": record.getMessage(),
+            }
+            for name in ("status", "exit_code", "error", "frames"):  # of a job's end, and with --debug
+                if (found := getattr(record, name, None)) is not None:
+                    line[name] = found
+            text = format_json_line(line)
         with contextlib.suppress(OSError, ValueError):  # a closed stderr must not end a run
-            put(self.format(record), sys.stderr)
+            put(text, sys.stderr)
 
 
-_FURTHER = ("status", "exit_code", "error", "frames")
-"""What a line of JSON may say of a job's end, or of an error with ``--debug``."""
 _with_frames: list[bool] = []
-
-
-def begin_log(args: Sequence[str]) -> None:
-    """Let what goes wrong before a command has read its options be told in the form that the options ask for."""
-    context.begin_run(None)
-    _with_frames.clear()
-    log.handlers = [each for each in log.handlers if not isinstance(each, _Stderr)]
-    words = (*args, "")
-    given = [word.partition("=")[2] or after for word, after in pairwise(words) if word.startswith("--log-format")]
-    named = [value for name, value in os.environ.items() if re.fullmatch(r"ENRICH_(\w+_)?LOG_FORMAT", name)]
-    if "json" in (given or named):
-        log_to_stderr("json", quiet=True)
 
 
 def logs_json() -> bool:
     """Return whether the log on stderr is JSON."""
-    return any(isinstance(each.formatter, _JsonLines) for each in log.handlers)
+    return any(isinstance(each, _Stderr) and each.as_json for each in log.handlers)
 
 
 def ask_for_frames(_ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -282,13 +237,11 @@ def ask_for_frames(_ctx: click.Context, _option: click.Parameter, asked: bool) -
 def log_to_stderr(log_format: str, *, quiet: bool) -> None:
     """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors, unless frames are shown.
 
-    Those of other libraries go nowhere: they quote statements, tracebacks and with them data. So do Python's warnings
-    where the log is JSON, as they are no JSON.
+    Those of other libraries go nowhere, for they quote data; nor do Python's warnings where the log is JSON.
     """
     if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
-    handler = _Stderr()
-    handler.setFormatter(_JsonLines() if log_format == "json" else _Lines())
+    handler = _Stderr(as_json=log_format == "json")
     if log_format == "text":
         handler.addFilter(lambda record: not (quiet and getattr(record, "seen", False)))
     logging.captureWarnings(log_format == "json")
@@ -313,24 +266,21 @@ def take_signals() -> None:
 
     pyspark puts a handler of its own only in the place of Python's. Handlers belong to the main thread: elsewhere (an
     embedding program) its owner's handlers stay.
-
-    A signal may arrive while Python runs a callback that cannot raise (py4j has one for each object that is forgotten):
-    Python then drops ``Interrupted`` and prints it. It is not printed; the next call of the JVM, which is gone, ends
-    the run.
     """
     _arrived.clear()
-    if threading.current_thread() is threading.main_thread():
-        for number in _CODES:
-            signal.signal(number, _handle_signal)
-        if not isinstance(sys.unraisablehook, _DroppedExceptions):
-            sys.unraisablehook = _DroppedExceptions(sys.unraisablehook)
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in _CODES:
+        signal.signal(number, _handle_signal)
+    report = sys.unraisablehook
+
+    # A signal may arrive in a callback that cannot raise (py4j has one for each object that is forgotten). Python then
+    # drops ``Interrupted`` and would print it; the next call of the JVM, which is gone, ends the run.
+    sys.unraisablehook = lambda dropped: None if isinstance(dropped.exc_value, Interrupted) else report(dropped)
 
 
 def find_interruption() -> int | None:
-    """Return the exit code of the signal that has arrived.
-
-    Cleaning up without a JVM raises exceptions that can hide ``Interrupted``: the signal counts, whatever came of it.
-    """
+    """Return the exit code of the signal that has arrived; it counts, also where cleaning up without a JVM hides it."""
     return _arrived[0] if _arrived else None
 
 
@@ -344,48 +294,14 @@ def stop_if_interrupted() -> None:
         raise Interrupted(code)
 
 
-def keep_results(done: list[Any], log: logging.Logger, output: str) -> Callable[[Any], None]:
-    """Return what is called with each job's result: it is kept in ``done``, and a signal that came ends the command.
-
-    How the job has ended is logged, with the reason and the next step where it has not succeeded. A line of JSON has
-    them by themselves; a terminal that shows the result, whose format is ``output``, shows them there.
-    """
-
-    def keep(result: Any) -> None:
-        if result.exit_code:
-            stop_if_interrupted()  # the job "failed" because its JVM was taken away
-        is_stopped = result.error is not None and any(each.exit_code for each in done)  # skipped because of another job
-        done.append(result)
-        level = logging.ERROR if result.exit_code else logging.WARNING if is_stopped else logging.INFO
-        seen, why = is_seen(output), result.error or ""
-        if level == logging.INFO or seen or logs_json():
-            why = result.status
-        elif not why.startswith(result.status):
-            why = f"{result.status}: {why}" if why else result.status
-        told = {name: getattr(result, name) for name in ("job", "status", "exit_code", "error")}
-        log.log(level, "%s: %s", result.job, why, extra={**told, "seen": seen})
-        stop_if_interrupted()
-
-    return keep
-
-
 def _handle_signal(number: int, _frame: FrameType | None) -> None:
     _arrived.append(_CODES[signal.Signals(number)])
     if len(_arrived) == 1:
-        end_within(GRACE_SECONDS, _arrived[0])
+        timer = threading.Timer(GRACE_SECONDS, os._exit, (_arrived[0],))  # should the process's own way out hang
+        timer.daemon = True
+        timer.start()
         kill_jvm()
     raise Interrupted(_arrived[0])
-
-
-class _DroppedExceptions:
-    """Reports exceptions that Python could not raise as ``report`` does, but no ``Interrupted``."""
-
-    def __init__(self, report: Callable[[Any], Any]) -> None:
-        self._report = report
-
-    def __call__(self, dropped: Any) -> None:
-        if not isinstance(dropped.exc_value, Interrupted):
-            self._report(dropped)
 
 
 def kill_jvm() -> None:
@@ -401,88 +317,6 @@ def kill_jvm() -> None:
             process.wait(GRACE_SECONDS / 4)  # once it is gone, the log is final
 
 
-def end_within(seconds: float, code: int) -> None:
-    """End the process after ``seconds``, should its own way out hang."""
-    timer = threading.Timer(seconds, os._exit, (code,))
-    timer.daemon = True
-    timer.start()
-
-
 def format_json_line(data: dict[str, Any]) -> str:
     """Return ``data`` as one compact line of ASCII, which any terminal, pipe and XCom can hold."""
     return json.dumps(data, separators=(",", ":"))
-
-
-def say_found(output: str, data: dict[str, Any], text: str | None, file: WholeFile | None = None) -> int:
-    """Write what a command found to stdout, as JSON or as a text for people, and as JSON to ``file``; return 0."""
-    line = format_json_line(data)
-    if file is not None:
-        file.write(line)
-    shown = line if output == "json" else text
-    if shown is not None:
-        say_result(shown)
-    return 0
-
-
-def deliver(
-    ctx: click.Context,
-    output: str,
-    done: Sequence[Any],
-    work: Callable[[], Any],
-    text: Callable[[Any], str],
-    *,
-    path: Path | None = None,
-    **head: Any,
-) -> int:
-    """Do what a command does with its jobs, hand over the result or why there is none, and return the exit code.
-
-    Args:
-        ctx: Names the deployment.
-        output: ``text`` or ``json``.
-        done: The results of the jobs that have ended; told when ``work`` does not end.
-        work: Returns the result.
-        text: Writes the result for people. Why there is none they read on stderr.
-        path: A file that receives the JSON, whatever ``output`` is; it is prepared before the work begins.
-        head: What the JSON says first when there is no result.
-    """
-    with ExitStack() as cleanup:
-        file = None
-        try:
-            file = cleanup.enter_context(WholeFile(path, "--result-file", "nothing was run")) if path else None
-            found = work()
-        except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
-            return _say_end(ctx, output, error, done, file, **head)
-        say_found(output, found.to_dict(), text(found), file)
-        return int(found.exit_code)
-
-
-def answer(ctx: click.Context, output: str, work: Callable[[], int]) -> int:
-    """Do what a command does that has one answer, and return the exit code; JSON tells why there is none, too.
-
-    Args:
-        ctx: Names the deployment.
-        output: ``json``, or another format.
-        work: Hands over the answer, and returns the exit code.
-    """
-    try:
-        return work()
-    except (Exception, KeyboardInterrupt, Interrupted) as error:
-        ends = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
-        if output != "json" or isinstance(error, ends):
-            raise
-        return _say_end(ctx, output, error)
-
-
-def _say_end(
-    ctx: click.Context,
-    output: str,
-    error: BaseException,
-    done: Sequence[Any] = (),
-    file: WholeFile | None = None,
-    **head: Any,
-) -> int:
-    """Tell why there is no result, on stderr and in the JSON, and return the exit code."""
-    known, exit_code = explain_end(error)
-    end = {"exit_code": exit_code, "jobs": [job.to_dict() for job in done], "error": str(known)}
-    say_found(output, {**head, **name_deployment(ctx.obj["target"]), **end}, None, file)
-    return report_error(known, exit_code)

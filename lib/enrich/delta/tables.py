@@ -135,12 +135,6 @@ def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], in
     return [(tuple((row["texts"] or "").split("\x1f")), row["count"]) for row in found]
 
 
-def read_first_rows(uri: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Return columns of a table's first ``limit`` rows, in the order of these columns."""
-    listed = ", ".join(map(quote_name, columns))
-    return query_rows(f"SELECT {listed} FROM this ORDER BY {listed} LIMIT {limit}", this=open_log(uri))  # noqa: S608
-
-
 def query_rows(statement: str, **logs: DeltaTable) -> list[dict[str, Any]]:
     """Return the rows of a statement over tables, by the names that it has for them."""
     return list(query(statement, **logs).to_struct_array().to_pylist())

@@ -196,7 +196,9 @@ def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
     if recorded is not None and not run.plan.everything:
         wanted = keys
         if run.plan.retry:
-            waiting = _list_quarantined_now(run, spec)
+            there = run.plan.target.quarantine
+            beside = None if there is None else _read_quarantined(run, spec, there.table.version)
+            waiting = None if beside is None else take_versions(spec, beside, _list_kinds(run, spec))
             assert waiting is not None  # noqa: S101 - what is tried again is in a quarantine
             waiting = waiting.select(*name_left_key(len(spec.key))).distinct()
             wanted = keys.unionByName(waiting).distinct()
@@ -372,13 +374,6 @@ def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataF
             raise
         raise _refuse_without_rows(run) from error
     return reads.fit_rows(rows, list_kinds(run, rows.columns))
-
-
-def _list_quarantined_now(run: Run, spec: HistorySpec) -> DataFrame | None:
-    """Return the versions that the quarantine has now; None when it has none."""
-    there = run.plan.target.quarantine
-    beside = None if there is None else _read_quarantined(run, spec, there.table.version)
-    return None if beside is None else take_versions(spec, beside, _list_kinds(run, spec))
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

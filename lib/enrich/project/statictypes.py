@@ -109,15 +109,18 @@ class _Types:
         if name in COMPARISONS | PREDICATES:
             self._check_condition(node)
             return "boolean"
+        if self._is_mixed and name in {*_COMPUTING, "DPipe"}:
+            return None
         if name in _COMPUTING:
-            return None if self._is_mixed else self._compute(node)
+            return self._compute(node)
         if (wanted := self._reading.cast_to(node)) is not None:
             return read_ddl_type(wanted)
         types: dict[str, Callable[[Any], Known]] = {
             "Column": self._type_column, "Literal": self._type_literal, "Case": self._type_case,
             "Dot": lambda dot: self._step_into(dot, self.get(dot.this), self._reading.token(dot.expression).name),
             "Bracket": self._type_element, "Anonymous": self._type_call,
-            "Paren": lambda _: self.get(node.this), "DPipe": self._type_text,
+            "Paren": lambda _: self.get(node.this),
+            "DPipe": lambda both: _join_texts([self.get(both.this), self.get(both.expression)]),
         }  # fmt: skip
         return types[name](node) if name in types else None
 
@@ -158,9 +161,6 @@ class _Types:
         if left not in _WHOLE or right not in _WHOLE or name.endswith("Shift"):
             return None
         return {"Div": "double", "IntDiv": "long"}.get(name) or _unite([left, right])
-
-    def _type_text(self, node: exp.Expr) -> Known:
-        return None if self._is_mixed else _join_texts([self.get(node.this), self.get(node.expression)])
 
     def _type_column(self, node: exp.Expr) -> Known:
         first, *rest = self._reading.paths[place_of(node)]

@@ -1,4 +1,4 @@
-"""Rows of the runs table -> the report's document: of each job the table now, then what the last run said."""
+"""Make the report's document of the rows of the runs table: of each job the table now, then what the last run said."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any, Protocol, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from enrich.base.console import format_count
 from enrich.base.errors import refuse_text
@@ -18,6 +18,7 @@ from enrich.base.result import (
     LOCKED,
     SKIPPED,
     UNCHANGED,
+    Finding,
     LookupState,
     Quarantine,
     RuleState,
@@ -43,17 +44,10 @@ from enrich.report.models import (
     Verdict,
 )
 from enrich.report.outcomes import Outcome, select_acted
-from enrich.report.words import (
-    compute_share,
-    format_moment,
-    format_verdict,
-    read_bound,
-    read_count,
-    read_list,
-    read_name,
-    read_number,
-    read_text,
-)
+from enrich.report.words import format_moment, format_verdict
+
+if TYPE_CHECKING:
+    from enrich.answers.reasons import RuleCauses
 
 DEFAULT_RUNS = 30
 """How many runs of each job a report goes back."""
@@ -81,9 +75,7 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
 
 
 def build_report(
-    jobs: Sequence[tuple[Job, Sequence[Mapping[str, Any]]]],
-    project: Project,
-    runs: int = DEFAULT_RUNS,
+    jobs: Sequence[tuple[Job, Sequence[Mapping[str, Any]]]], project: Project, runs: int = DEFAULT_RUNS
 ) -> Report:
     """Build the report from each job's outcomes, oldest first."""
     found = tuple(
@@ -103,45 +95,40 @@ def build_report(
 
 
 def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome], runs: int) -> JobReport:
-    known: dict[str, Any] = {"job": job.job, "target": read_name(job.target.table), "suite": job.expectations}
+    known: dict[str, Any] = {"job": job.job, "target": job.target.table, "suite": job.expectations}
     if not outcomes:
         return JobReport(**known, verdict="never_run", headline="never run")
     last, acted = outcomes[-1], select_acted(outcomes)[-runs:]
-    counted, rules_now = find_counted(outcomes), build_rules_now(outcomes, acted, suite)
-    now = build_table_now(job, outcomes, acted, tuple(rules_now.values()))
+    counted = next((each for each in reversed(outcomes) if each.state is not None), None)
+    now, warned = None, set[Any]()
+    if counted is not None and counted.state is not None:
+        rules_now = _build_rules_now(counted, outcomes, acted, suite)
+        now = _build_table_now(job, _mark(counted), counted.state, acted, tuple(rules_now.values()))
+        warned = {identity for identity, rule in rules_now.items() if rule.verdict == "warned"}
     judged = _find_judged(acted, outcomes)
-    rules = _build_rules(judged, acted, rules_now) if judged else ()
-    in_quarantine = last.quarantine() or (judged.quarantine() if judged else None)
+    rules = [] if judged is None else _build_rules(judged, acted, warned)
+    held = last.quarantine or (judged.quarantine if judged else None)
     ended = next((each for each in reversed(outcomes) if each.status != LOCKED), None)
     is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == BLOCKED
     status = BLOCKED if is_waiting else ended.status if ended is not None else None
-    verdict = _decide_verdict(status, rules, in_quarantine, now)
-    known |= {"verdict": verdict, "headline": write_job_headline(verdict, last.status, rules, in_quarantine, now)}
+    verdict = _decide_verdict(status, rules, held, now)
+    known |= {"verdict": verdict, "headline": _write_headline(verdict, last.status, rules, held, now)}
     known |= {"last": last.attempt(), "state": counted.state if counted else None, "now": now}
-    history = tuple(each.run() for each in acted)
+    known |= {"quarantine": held, "runs": tuple(each.run() for each in acted)}
     if judged is None:
-        return JobReport(**known, quarantine=in_quarantine, runs=history)
+        return JobReport(**known)
+    trends = {alias: tuple(_compute_match_share(each.lookups.get(alias)) for each in acted) for alias in judged.lookups}
+    counts = ("target_version", "affected_keys", "null_foreign_keys", "null_list_ids", "null_values", "sources")
     return JobReport(
         **known,
         judged=judged.run(),
-        target_version=read_number(judged.document.get("target_version")),
-        **{name: judged.count(name) for name in ("affected_keys", "null_foreign_keys", "null_list_ids", "null_values")},
-        sources=judged.windows(),
-        rules=rules,
+        **{name: getattr(judged, name) for name in counts},
+        rules=tuple(rules),
         lookups={
-            read_name(alias): LookupReport(
-                kind=read_name(each.get("kind")),
-                rows=read_count(each.get("rows")),
-                matched=read_count(each.get("matched")),
-                null_references=read_count(each.get("null_references")),
-                share=judged.match_share(alias),
-                trend=tuple(run.match_share(alias) for run in acted),
-            )
-            for alias, each in judged.lookups().items()
+            alias: LookupReport(**vars(each), share=_compute_match_share(each), trend=trends[alias])
+            for alias, each in judged.lookups.items()
         },
-        quarantine=in_quarantine,
-        stages=judged.stages(),
-        runs=history,
+        stages=judged.stages,
     )
 
 
@@ -158,7 +145,7 @@ def _find_judged(acted: Sequence[Outcome], outcomes: Sequence[Outcome]) -> Outco
 
 
 def _decide_verdict(
-    status: str | None, rules: Sequence[RuleReport], in_quarantine: Quarantine | None, now: TableNow | None
+    status: str | None, rules: Sequence[RuleReport], held: Quarantine | None, now: TableNow | None
 ) -> Verdict:
     """Return the verdict on the last run that did not only meet another run's lock; ``status`` is None without one."""
     if status is None:
@@ -167,81 +154,17 @@ def _decide_verdict(
         return _VERDICT_OF_STATUS[status]
     wanting = any(rule.verdict in ("error", "blocked", "held", "warned") for rule in rules)
     failing = now is not None and any(rule.verdict == "warned" for rule in now.rules)
-    if wanting or failing or (in_quarantine is not None and in_quarantine.rows):
+    if wanting or failing or (held is not None and held.rows):
         return "warned"
     return "not_checked" if rules and all(rule.verdict == "not_checked" for rule in rules) else "passed"
-
-
-def _build_rules(judged: Outcome, acted: Sequence[Outcome], now: Mapping[Any, RuleNow]) -> tuple[RuleReport, ...]:
-    """Return the rules of a run; one that fails in the table now is warned, if it was nothing worse."""
-    histories = [each.rules() for each in acted]
-    found = []
-    for identity, each in judged.rules().items():
-        counted = [None if run.get(identity, {}).get("success") is None else run[identity] for run in histories]
-        trend = tuple(None if entry is None else read_count(entry.get("failed")) for entry in counted)
-        rule = _build_rule(each, trend, blocked=judged.status == BLOCKED)
-        if identity in now and now[identity].verdict == "warned":
-            rule = rule.model_copy(update={"verdict": min(rule.verdict, "warned", key=_RULE_GRAVITY.index)})
-        found.append(rule)
-    return tuple(found)
-
-
-def _build_rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, blocked: bool) -> RuleReport:
-    success, error = finding.get("success"), read_text(finding.get("error"))
-    success = success if isinstance(success, bool) else None
-    checked, failed = read_count(finding.get("checked")), read_count(finding.get("failed"))
-    columns = read_list(finding.get("column_list"))
-    expectation = read_name(finding.get("expectation"))
-    known = TYPES.get(expectation)
-    by_row = known is None or (known.is_row and not known.verdict_only)  # built-in rules count rows, too
-    action = read_name(finding.get("action"))
-    is_tolerated = finding.get("tolerated") is True
-    verdict = "tolerated" if is_tolerated else _decide_rule_verdict(success, error, action, blocked=blocked)
-    return RuleReport(
-        index=read_number(finding.get("index")),
-        expectation=expectation,
-        column=read_text(finding.get("column")),
-        column_list=tuple(map(read_name, columns)) or None,
-        source=read_text(finding.get("source")),
-        action=action,
-        verdict=verdict,
-        run_verdict=verdict,
-        scope=read_text(finding.get("scope")),
-        checked=checked,
-        failed=failed,
-        success=success,
-        share=compute_share(failed, checked) if by_row else None,
-        by_row=by_row,
-        error=error,
-        at_least=read_bound(finding.get("at_least")),
-        at_most=read_bound(finding.get("at_most")),
-        accepted=finding.get("accepted") is True,
-        trend=trend,
-    )
-
-
-def _decide_rule_verdict(success: bool | None, error: str | None, action: str, *, blocked: bool) -> RuleVerdict:
-    if error is not None:
-        return "error"
-    if success is None:
-        return "not_checked"
-    if success:
-        return "passed"
-    if action == "fail":
-        return "blocked" if blocked else "tolerated"
-    return "held" if action == "quarantine" else "warned"
 
 
 _ENDS = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is unchanged"}
 _STATUSES = {SKIPPED: "skipped", LOCKED: "another run had the lock"}
 
 
-def write_job_headline(
-    verdict: Verdict,
-    status: str,
-    rules: Sequence[RuleReport],
-    in_quarantine: Quarantine | None,
-    now: TableNow | None,
+def _write_headline(
+    verdict: Verdict, status: str, rules: Sequence[RuleReport], held: Quarantine | None, now: TableNow | None
 ) -> str:
     """Return how the last run ended, how many rules fail in the table, what the run said, how much is quarantined."""
     counted = [] if now is None else [rule for rule in now.rules if rule.verdict is not None]
@@ -255,65 +178,57 @@ def write_job_headline(
         counts |= Counter(words.get(rule.run_verdict, "failed") for rule in rules)
         said = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         told.append(f"this run: {said}" if table else f"{format_count(len(rules), 'rule')}: {said}")
-    if in_quarantine is not None and in_quarantine.rows:
-        told.append(f"{format_count(in_quarantine.rows, 'row')} in quarantine")
+    if held is not None and held.rows:
+        told.append(f"{format_count(held.rows, 'row')} in quarantine")
     return "; ".join(part for part in told if part) or "up to date"
 
 
-# --- the table as it is now: the last recorded state, held against the suite, with its history ------------------------
-#
-# states after three runs        suite                 now
-# rule 0: 0, 4, 12 of 100        mostly 0.95           warned: 12 of 100 fail, since the second run; trend 0 4 12
+# --- what the rules said of a run -------------------------------------------------------------------------------------
 
 
-def find_counted(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """Return the last run that recorded what the target holds; None when none did."""
-    return next((each for each in reversed(outcomes) if each.state is not None), None)
-
-
-def build_rules_now(outcomes: Sequence[Outcome], acted: Sequence[Outcome], suite: Suite | None) -> dict[Any, RuleNow]:
-    """Return what each rule of the last state says of the table, by what tells rules apart.
-
-    Args:
-        outcomes: All known runs of the job, oldest first.
-        acted: Those of its history: what the trends are about.
-        suite: The job's suite as it is now.
-    """
-    counted = find_counted(outcomes)
-    if counted is None:
-        return {}
-    findings = counted.rules()
-    return {
-        identity: replace(
-            _build_rule_now(each, findings.get(identity, {}), suite), **_trace_rule(identity, outcomes, acted)
+def _build_rules(judged: Outcome, acted: Sequence[Outcome], warned: set[Any]) -> list[RuleReport]:
+    """Return the rules of a run; one that fails in the table now is warned, if it was nothing worse."""
+    found = []
+    for identity, each in judged.rules.items():
+        of_runs = [run.rules.get(identity) for run in acted]
+        verdict = _judge_finding(each, blocked=judged.status == BLOCKED)
+        known = TYPES.get(each.expectation)
+        by_row = known is None or (known.is_row and not known.verdict_only)  # built-in rules count rows, too
+        rule = RuleReport(
+            **{name: value for name, value in vars(each).items() if name in RuleReport.model_fields},
+            verdict=min(verdict, "warned", key=_RULE_GRAVITY.index) if identity in warned else verdict,
+            run_verdict=verdict,
+            share=_compute_share(each.failed, each.checked) if by_row else None,
+            by_row=by_row,
+            trend=tuple(None if run is None or run.success is None else run.failed for run in of_runs),
         )
-        for identity, each in counted.counted_rules.items()
-    }
+        found.append(rule)
+    return found
 
 
-def build_table_now(
-    job: Job, outcomes: Sequence[Outcome], acted: Sequence[Outcome], rules: Sequence[RuleNow]
-) -> TableNow | None:
-    """Return the table of a job as it is now; None when no run recorded it."""
-    counted = find_counted(outcomes)
-    if counted is None or counted.state is None:
-        return None
-    state, states = counted.state, [each.state for each in acted]
-    return TableNow(
-        counted=_mark(counted),
-        rows=state.rows,
-        trend=tuple(None if each is None else each.rows for each in states),
-        rules=tuple(rules),
-        lookups={alias: _build_lookup(job, alias, each, states) for alias, each in state.lookups.items()},
-        nulls={
-            column: NullsNow(
-                rows=rows,
-                share=compute_share(rows, state.rows),
-                trend=tuple(None if each is None else each.nulls.get(column) for each in states),
-            )
-            for column, rows in state.nulls.items()
-        },
-    )
+def _judge_finding(finding: Finding, *, blocked: bool) -> RuleVerdict:
+    if finding.tolerated:
+        return "tolerated"
+    if finding.error is not None:
+        return "error"
+    if finding.success is None:
+        return "not_checked"
+    if finding.success:
+        return "passed"
+    if finding.action == "fail":
+        return "blocked" if blocked else "tolerated"
+    return "held" if finding.action == "quarantine" else "warned"
+
+
+def _compute_share(part: int, whole: int) -> float | None:
+    return round(min(part, whole) / whole, 6) if whole > 0 else None
+
+
+def _compute_match_share(lookup: LookupState | None) -> float | None:
+    return None if lookup is None else _compute_share(lookup.matched, lookup.rows)
+
+
+# --- the table as it is now: the last recorded state, held against the suite, with its history ------------------------
 
 
 def _mark(outcome: Outcome) -> RunMark:
@@ -321,29 +236,65 @@ def _mark(outcome: Outcome) -> RunMark:
     return RunMark(run_id=attempt.run_id, at=attempt.at)
 
 
-# --- rules of the table -----------------------------------------------------------------------------------------------
+def _build_table_now(
+    job: Job, counted: RunMark, state: State, acted: Sequence[Outcome], rules: tuple[RuleNow, ...]
+) -> TableNow:
+    states = [each.state for each in acted]
+    lookups = {}
+    for alias, lookup in state.lookups.items():
+        join, history = job.join.get(alias), [each.lookups.get(alias) if each else None for each in states]
+        lookups[alias] = LookupNow(
+            kind=None if join is None else join.kind,
+            **vars(lookup),
+            orphans=_count_orphans(lookup),
+            match_rate=_compute_match_rate(lookup),
+            trend=tuple(_compute_match_rate(each) if each else None for each in history),
+            orphans_trend=tuple(_count_orphans(each) if each else None for each in history),
+        )
+    nulls = {}
+    for column, rows in state.nulls.items():
+        trend = tuple(each.nulls.get(column) if each else None for each in states)
+        nulls[column] = NullsNow(rows=rows, share=_compute_share(rows, state.rows), trend=trend)
+    trend = tuple(each.rows if each else None for each in states)
+    return TableNow(counted=counted, rows=state.rows, trend=trend, rules=rules, lookups=lookups, nulls=nulls)
 
 
-def _build_rule_now(state: RuleState, finding: Mapping[str, Any], suite: Suite | None) -> RuleNow:
-    rule = next((each for each in suite.rules if each.index == state.index), None) if suite is not None else None
-    if rule is not None:  # which has its place, and must still be the one that the run counted
-        listed = None if rule.column_list is None else list(rule.column_list)
-        counted = (finding.get("expectation"), finding.get("column"), finding.get("column_list"))
-        rule = rule if (rule.type, rule.column, listed) == counted else None
-    columns = tuple(map(read_name, read_list(finding.get("column_list"))))
-    return RuleNow(
-        **vars(state),
-        expectation=read_name(finding.get("expectation")),
-        column=read_text(finding.get("column")),
-        column_list=columns or None,
-        verdict=judge_state(state, rule),
-        share=None if state.checked is None or state.failed is None else compute_share(state.failed, state.checked),
-        mostly=None if rule is None or "mostly" not in rule.kwargs else float(_read_mostly(rule)),
-        tolerate=None if rule is None else rule.tolerate,
-    )
+def _compute_match_rate(state: LookupState) -> float | None:
+    return _compute_share(state.matched, state.rows - state.null_references)
 
 
-def judge_state(state: RuleState, rule: SuiteRule | None) -> RuleVerdict | None:
+def _count_orphans(state: LookupState) -> int:
+    return max(0, state.rows - state.null_references - state.matched)
+
+
+def _build_rules_now(
+    counted: Outcome, outcomes: Sequence[Outcome], acted: Sequence[Outcome], suite: Suite | None
+) -> dict[Any, RuleNow]:
+    """Return what each rule of the state that ``counted`` recorded says of the table, by what tells rules apart."""
+    found = {}
+    for identity, state in counted.counted_rules.items():
+        finding = counted.rules.get(identity)
+        rule = next((each for each in suite.rules if each.index == state.index), None) if suite else None
+        expectation, column, columns = ("?", None, None)
+        if finding is not None:
+            expectation, column, columns = finding.expectation, finding.column, finding.column_list
+        if rule is not None and (rule.type, rule.column, rule.column_list) != (expectation, column, columns):
+            rule = None  # it has the place of the one that the run counted
+        found[identity] = RuleNow(
+            **vars(state),
+            expectation=expectation,
+            column=column,
+            column_list=columns,
+            verdict=_judge_state(state, rule),
+            share=None if state.failed is None else _compute_share(state.failed, state.checked or 0),
+            mostly=None if rule is None or "mostly" not in rule.kwargs else float(_read_mostly(rule)),
+            tolerate=None if rule is None else rule.tolerate,
+            **_trace_rule(identity, outcomes, acted),
+        )
+    return found
+
+
+def _judge_state(state: RuleState, rule: SuiteRule | None) -> RuleVerdict | None:
     """Return the verdict over all rows of the target; None when there is nothing to judge, or to judge by.
 
     ``mostly`` that is met is a pass. Shares are fractions exactly as the suite writes them, and the ends are inclusive.
@@ -372,70 +323,22 @@ def _trace_rule(identity: Any, outcomes: Sequence[Outcome], acted: Sequence[Outc
     """Return the history of one rule: its counts after each run, and since when rows fail."""
     uncounted = RuleState(0)
     entries = [each.counted_rules.get(identity, uncounted) for each in acted]
-    known = [each for each in outcomes if each.counted_rules.get(identity, uncounted).failed is not None]
     first = None
-    for each in reversed(known):
-        if not each.counted_rules[identity].failed:
+    for each in reversed(outcomes):
+        failed = each.counted_rules.get(identity, uncounted).failed
+        if failed == 0:
             break
-        first = each
-    earlier = [each for each in outcomes if each.state is not None][:1]
+        first = first if failed is None else each
+    earliest = next(each for each in outcomes if each.state is not None)
     return {
         "since": None if first is None else _mark(first),
-        "since_or_before": first is not None and earlier == [first] and first.status != CREATED,
+        "since_or_before": first is earliest and first.status != CREATED,
         "trend": tuple(each.failed for each in entries),
         "checked_trend": tuple(each.checked for each in entries),
     }
 
 
-# --- joins of the table -----------------------------------------------------------------------------------------------
-
-
-def _build_lookup(job: Job, alias: str, state: LookupState, states: Sequence[State | None]) -> LookupNow:
-    history = [None if each is None else each.lookups.get(alias) for each in states]
-    join = job.join.get(alias)
-    return LookupNow(
-        kind=None if join is None else join.kind,
-        **vars(state),
-        orphans=_count_orphans(state),
-        match_rate=_compute_match_rate(state),
-        trend=tuple(None if each is None else _compute_match_rate(each) for each in history),
-        orphans_trend=tuple(None if each is None else _count_orphans(each) for each in history),
-    )
-
-
-def _compute_match_rate(state: LookupState) -> float | None:
-    return compute_share(state.matched, max(0, state.rows - state.null_references))
-
-
-def _count_orphans(state: LookupState) -> int:
-    return max(0, state.rows - state.null_references - state.matched)
-
-
 # --- why rows fail ----------------------------------------------------------------------------------------------------
-
-
-class Causes(Protocol):
-    """What was found about one rule of a whole target; ``enrich.answers`` gives it as ``RuleCauses``."""
-
-    @property
-    def index(self) -> int:
-        """The rule's position in the suite."""
-
-    @property
-    def checked(self) -> int | None:
-        """Rows that it judges."""
-
-    @property
-    def failed(self) -> int | None:
-        """Rows that it finds wanting."""
-
-    @property
-    def reasons(self) -> Mapping[str, int]:
-        """Reason -> failing rows."""
-
-    @property
-    def near_misses(self) -> Mapping[str, int]:
-        """Kind -> failing rows that are near misses."""
 
 
 def list_failing(report: Report) -> list[str]:
@@ -443,16 +346,8 @@ def list_failing(report: Report) -> list[str]:
     return [job.job for job in report.jobs if job.now is not None and any(rule.failed for rule in job.now.rules)]
 
 
-def add_reasons(report: Report, found: Mapping[str, Iterable[Causes]]) -> Report:
-    """Return the report with the reasons of the rows that fail.
-
-        recorded                     found                              the report says
-        rule 0: 12 of 100 fail       9 no_such_key, 3 deleted_at        9 no such key, 3 deleted
-        rule 1:  4 of 100 fail       5 no_such_key                      nothing: a run came in between
-        rule 2:  0 of 100 fail       -                                  no reasons
-
-    Reasons are those of the recorded state: where the counts are not the recorded ones, because a run came in between,
-    or where the suite has another rule at this place now, there are none.
+def add_reasons(report: Report, found: Mapping[str, Iterable[RuleCauses]]) -> Report:
+    """Return the report with the reasons of the rows that fail, where they add up to the recorded count.
 
     Args:
         report: What ``read_report`` gave.
@@ -466,17 +361,14 @@ def add_reasons(report: Report, found: Mapping[str, Iterable[Causes]]) -> Report
             jobs.append(job)
             continue
         causes = {each.index: each for each in found.get(job.job, ())}
-        rules = tuple(_explain_rule(rule, causes.get(rule.index)) for rule in job.now.rules)
-        jobs.append(job.model_copy(update={"now": job.now.model_copy(update={"rules": rules})}))
+        rules = []
+        for rule in job.now.rules:
+            known: dict[str, int] | None = {} if rule.failed == 0 else None
+            near_misses: Mapping[str, int] = {}
+            if (each := causes.get(rule.index)) is not None and rule.failed and rule.verdict is not None:
+                counts = each.checked, each.failed, sum(each.reasons.values())
+                if counts == (rule.checked, rule.failed, rule.failed):  # no run came in between, nor a new suite
+                    known, near_misses = dict(each.reasons), dict(each.near_misses)
+            rules.append(replace(rule, reasons=known, near_misses=near_misses))
+        jobs.append(job.model_copy(update={"now": job.now.model_copy(update={"rules": tuple(rules)})}))
     return report.model_copy(update={"jobs": tuple(jobs)})
-
-
-def _explain_rule(rule: RuleNow, causes: Causes | None) -> RuleNow:
-    if rule.failed == 0:
-        return replace(rule, reasons={})
-    if causes is None or rule.failed is None or rule.verdict is None:
-        return rule
-    reasons = dict(causes.reasons)
-    if (causes.checked, causes.failed, sum(reasons.values())) != (rule.checked, rule.failed, rule.failed):
-        return rule
-    return replace(rule, reasons=reasons, near_misses=dict(causes.near_misses))

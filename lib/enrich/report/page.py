@@ -13,47 +13,28 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.console import clean, format_count
+from enrich.base.console import clean, format_reasons
 from enrich.base.files import WholeFile
 from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
-from enrich.report import charts
 from enrich.report.document import read_report
-from enrich.report.models import Report, RuleNow, RuleReport
-from enrich.report.words import (
-    format_allowed,
-    format_number,
-    format_percent,
-    format_rule,
-    format_since,
-    format_terms,
-    format_verdict,
-    format_whole,
-    format_why,
-    list_rules,
-    select_nulls,
-)
+from enrich.report.models import JobReport, Report, RuleNow, RuleReport
+from enrich.report.text import Table, tell_job, write_cells
+from enrich.report.words import format_number, format_rule, format_since, format_verdict
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_FORMULA = ("=", "+", "-", "@")
-
-
-def render_page(report: Report) -> str:
-    """Return the page; it works offline, in dark and light, on paper and on a telephone."""
-    return build_environment(html=True).get_template("page.html").render(report=report)
+log = logging.getLogger("enrich")
 
 
 @cache
-def build_environment(*, html: bool) -> Environment:
-    """Return what the templates of a report share; all texts are cleaned, and those of HTML and XML are escaped."""
+def _open_templates(*, html: bool) -> Environment:
+    """Return the templates of a report; all texts are cleaned, and those of HTML and XML are escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-    from markupsafe import Markup
 
     found = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -64,28 +45,28 @@ def build_environment(*, html: bool) -> Environment:
         lstrip_blocks=True,
     )
     found.filters |= {
-        "percent": format_percent,
-        "number": format_number,
-        "seconds": lambda value: "\u2013" if value is None else f"{value:,.1f} s",
         "word": format_verdict,
-        "named": format_rule,
-        "whole": format_whole,
-        "terms": format_terms,
-        "allowed": format_allowed,
-        "since": format_since,
-        "why": format_why,
-        "changes": charts.list_changes,
-        # A narrow column may break a name after an underscore and before a bracket.
-        "breakable": lambda name: Markup("<wbr>").join(re.split(r"(?<=_)|(?=\()", show(name))),
-        "null_columns": select_nulls,
-        "full_columns": lambda now: [*filterfalse(select_nulls(now).__contains__, now.nulls)],
+        "number": format_number,
+        "parts": tell_job,
+        "runs": _tell_runs,
+        "code": quote_text,
+        "html": _quote_as_html,
+        "bold": lambda verdict: format_verdict(verdict) if verdict in _SETTLED else f"**{format_verdict(verdict)}**",
+        "plain": lambda text: text if _PLAIN.fullmatch(text) else quote_text(text),
     }
-    found.globals |= {"charts": charts, "format_percent": format_percent, "format_number": format_number}
     return found
 
 
 def _clean_text(value: Any) -> Any:
     return clean(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+# --- HTML -------------------------------------------------------------------------------------------------------------
+
+
+def render_page(report: Report) -> str:
+    """Return the page; it works offline, in dark and light, on paper and on a telephone."""
+    return _open_templates(html=True).get_template("page.html").render(report=report)
 
 
 def show(value: Any) -> Any:
@@ -95,83 +76,58 @@ def show(value: Any) -> Any:
     """
     text = _clean_text(value)
     is_plain = isinstance(text, str) and not hasattr(text, "__html__")
-    return f"'{text}" if is_plain and text.startswith(_FORMULA) else text
+    return f"'{text}" if is_plain and text != "-" and text.startswith(("=", "+", "-", "@")) else text
 
 
-log = logging.getLogger("enrich")
-
-
-def find_latest(project: Project) -> Path | None:
-    """Return where the page of the last run is; None when the state is in an object store."""
-    state = find_local_path(project.state)
-    return None if state is None else state / "reports" / "latest.html"
+def _tell_runs(job: JobReport) -> Table:
+    """Return the history, the latest run first."""
+    header = ("ended", "status", "mode", "inserted", "updated", "deleted", "newly quarantined", "seconds", "")
+    rows = []
+    for run in reversed(job.runs):
+        counts, seconds = (run.inserted, run.updated, run.deleted, run.quarantined), f"{run.seconds or 0.0:,.1f}"
+        rows.append(write_cells(run.at, run.status, run.mode, *counts, seconds, run.error or ""))
+    return Table(header, rows, (3, 4, 5, 6, 7))
 
 
 def write_latest(project: Project) -> Path | None:
-    """Write page and JSON over those of the run before; a report that fails is a warning, never a failed run.
+    """Write page and JSON over those of the run before, and return the page's file, if it is a local one.
 
-    Returns:
-        The page's file; None when it is in an object store, or was not written.
+    A report that fails is a warning, never a failed run.
     """
-    path = find_latest(project)
-    place = f"{project.state}/reports" if path is None else path.parent
+    state = find_local_path(project.state)
     try:
         report = read_report(project)
         for name, text in (("latest.html", render_page(report)), ("latest.json", json.dumps(report.to_dict()))):
-            if path is None:
+            if state is None:
                 write_object(project.state, f"reports/{name}", text + "\n")
                 continue
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with WholeFile(path.with_name(name), "the report") as whole:
+            (state / "reports").mkdir(parents=True, exist_ok=True)
+            with WholeFile(state / "reports" / name, "the report") as whole:
                 whole.write(text)
     except Exception as error:  # noqa: BLE001 - the run is done and recorded; `enrich report` can be called again
-        log.warning("the report of this run was not written to %s (%s)", place, type(error).__name__)
+        log.warning("the report of this run was not written to %s/reports (%s)", project.state, type(error).__name__)
         return None
-    return path
+    return None if state is None else state / "reports" / "latest.html"
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 _SETTLED = ("passed", "never_run", "not_checked")
+_PLAIN = re.compile(r"([A-Za-z0-9 ,:;()%<>-]|(?<=[0-9])\.(?=[0-9]))*")
+"""What Markdown leaves as it is: our words, numbers and times."""
 
 
 def format_markdown(report: Report) -> str:
-    """Return the report as Markdown of GitHub's kind, for a pull request's comment; GitLab and Azure read it as well.
-
-    What fails comes first, what passed is folded away.
-
-    ```
-    ### enrich: warned
-
-    2 jobs: 1 warned, 1 passed. Deployment `dev`, 2026-11-21T10:00:00Z.
-
-    | job | verdict | rows | in short |
-    | --- | --- | ---: | --- |
-    | `customers` | **warned** | 100 | table now: 1 of 2 rules fails; this run: 2 passed |
-    ...
-    ```
-    """
-    environment = build_environment(html=False)
-    environment.filters |= {
-        "code": quote_text,
-        "html": _quote_as_html,
-        "bold": lambda verdict: format_verdict(verdict) if verdict in _SETTLED else f"**{format_verdict(verdict)}**",
-        # Reasons stay as they are while they are made of our words.
-        "plain": lambda why: why if re.fullmatch(r"[A-Za-z0-9 ,:;()]*", why) else quote_text(why),
-        "counted": format_count,
-    }
-    text = environment.get_template("report.md.jinja").render(report=report, settled=_SETTLED)
+    """Return the report as Markdown of GitHub's kind, for a comment on a pull request; what passed is folded away."""
+    text = _open_templates(html=False).get_template("report.md.jinja").render(report=report, settled=_SETTLED)
     return re.sub(r"\n{3,}", "\n\n", text).rstrip()
 
 
 def quote_text(text: str) -> str:
     """Return a text as code: nothing in it is Markdown, HTML, a mention or the end of a cell."""
     shown = clean(text).replace("\n", " ").strip()
-    if "|" in shown or not shown:
-        return _quote_as_html(shown)  # a table is cut into cells before code is looked for
-    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
-    fence, pad = "`" * (longest + 1), " " if longest else ""
-    return f"{fence}{pad}{shown}{pad}{fence}"
+    is_plain = shown and not set(shown) & set("`|")  # a table is cut into cells before code is looked for
+    return f"`{shown}`" if is_plain else _quote_as_html(shown)
 
 
 def _quote_as_html(text: str) -> str:
@@ -183,25 +139,13 @@ def _quote_as_html(text: str) -> str:
 
 # --- JUnit XML --------------------------------------------------------------------------------------------------------
 
-_FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
-_OF_RULE = {
-    "error": _ERROR,
-    "blocked": _FAILURE,
-    "held": _FAILURE,
-    "warned": _FAILURE,
-    "not_checked": _SKIPPED,
-}
-_OF_JOB = {"failed": _ERROR, "blocked": _FAILURE, "skipped": _SKIPPED, "never_run": _SKIPPED}
+_OF_RULE = {"error": "error", "blocked": "failure", "held": "failure", "warned": "failure", "not_checked": "skipped"}
+_OF_JOB = {"failed": "error", "blocked": "failure", "skipped": "skipped", "never_run": "skipped"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case; ``end`` is ``failure``, ``error``, ``skipped``, or empty, and with it come a verdict and what is told.
-
-    Attributes:
-        place: What is shown above its name: a class, for most tools.
-        told: All that is wrong; ``message`` is its one line.
-    """
+    """One case; ``end`` is ``failure``, ``error``, ``skipped``, or empty, and ``place`` is shown above its name."""
 
     place: str
     name: str
@@ -223,47 +167,46 @@ class CaseSuite:
 
 
 def format_suites(name: str, suites: Sequence[CaseSuite]) -> str:
-    """Return an XML document of ASCII characters, in which there is no character that XML does not know."""
-    text = build_environment(html=False).get_template("junit.xml.jinja").render(name=name, suites=suites)
+    """Return an XML document of ASCII characters, in which there is no character that XML does not know.
+
+    Attributes and elements are those that Jenkins' schema (junit-10.xsd) has; GitLab, GitHub and Azure read them.
+    """
+    text = _open_templates(html=False).get_template("junit.xml.jinja").render(name=name, suites=suites)
     return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def format_junit(report: Report) -> str:
-    """Return the report as an XML document of ASCII characters: a suite a job, a case a rule, and one for the job.
-
-    ```
-    rule      run, table now             case
-    email     passed, 12 rows fail       failure: 12 of 100 rows of the table fail
-    country   passed, 0 rows fail        -
-    job       blocked                    failure: blocked by ...
-    ```
-
-    Attributes and elements are those that Jenkins' schema (junit-10.xsd) knows; GitLab, GitHub actions and Azure read
-    them.
+    """Return the report as XML: a suite a job, a case a rule, and a case ``job``.
 
     Rules that are ``warned`` or worse are failures; those that raised are errors; those that judged no row are skipped.
-    The case ``job`` fails with the job, and also where a job is ``warned`` by something that is no rule's failure:
-    quarantined rows.
+    The case ``job`` also fails where a job is ``warned`` by quarantined rows, and by no rule.
     """
     suites = []
     for job in report.jobs:
-        seconds = 0.0 if job.last is None else job.last.seconds or 0.0
-        place = f"enrich.{report.deployment}.{job.job}"
-        names: Counter[str] = Counter()
+        place, names = f"enrich.{report.deployment}.{job.job}", Counter[str]()
         cases = []
-        for name, verdict, run, now in list_rules(job):
+        waiting: dict[Any, RuleNow] = {
+            (each.index, format_rule(each)): each for each in (job.now.rules if job.now else ())
+        }
+        rules: list[tuple[str, str, RuleReport | None, RuleNow | None]] = [
+            (format_rule(run), run.verdict, run, waiting.pop((run.index, format_rule(run)), None)) for run in job.rules
+        ]
+        rules += [(format_rule(now), now.verdict or "not_checked", None, now) for now in waiting.values()]
+        for name, verdict, run, now in rules:
             names[name] += 1
             unique = name if names[name] == 1 else f"{name} #{names[name]}"
             end = _OF_RULE.get(verdict, "")
             told = "; ".join(_tell_rule(run, now)) if end else ""
             cases.append(Case(place, unique, 0.0, end, verdict, told or format_verdict(verdict), told))
-        shown = any(case.end for case in cases)
-        end = _OF_JOB.get(job.verdict) or (_FAILURE if job.verdict == "warned" and not shown else "")
-        told = "\n".join(filter(None, [job.headline, job.last.error if job.last else None]))
-        message = told.partition("\n")[0] or format_verdict(job.verdict)
-        cases.append(Case(place, "job", seconds, end, job.verdict, message, told))
-        at = (job.last.at if job.last is not None else report.generated).removesuffix("Z")
-        suites.append(CaseSuite(job.job, tuple(cases), seconds, at))
+        end = _OF_JOB.get(job.verdict, "")
+        if job.verdict == "warned" and not any(case.end for case in cases):
+            end = "failure"
+        seconds, at, error = 0.0, report.generated, None
+        if job.last is not None:
+            seconds, at, error = job.last.seconds or 0.0, job.last.at, job.last.error
+        told = "\n".join(filter(None, [job.headline, error]))
+        cases.append(Case(place, "job", seconds, end, job.verdict, job.headline, told))
+        suites.append(CaseSuite(job.job, tuple(cases), seconds, at.removesuffix("Z")))
     return format_suites(f"enrich {report.deployment}", suites)
 
 
@@ -271,7 +214,7 @@ def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
     """Yield what the table and the run say of a rule."""
     if now is not None and now.failed is not None:
         since = f" since {format_since(now)}" if now.since else ""
-        why = f": {format_why(now)}" if now.reasons else ""
+        why = f": {format_reasons(now.reasons, now.near_misses)}" if now.reasons else ""
         yield f"table now: {format_number(now.failed)} of {format_number(now.checked)} rows fail{since}{why}"
     if now is not None and now.error:
         yield f"table now: raised {now.error}"

@@ -110,11 +110,8 @@ class Run:
     def _large(self) -> dict[str, bool]:
         """Alias -> whether a row has many references, of the lookups that are filtered by what few rows refer to."""
         lists = {step.alias: step.elements is not None for step in self.now.spec.steps if not step.shares_key}
-        return {alias: has for alias, has in lists.items() if self.measure_source(alias) >= LARGE_LOOKUP}
-
-    def measure_source(self, alias: str) -> int:
-        """Return how many bytes the files of a source have at its latest version."""
-        return extents.measure_table(self.plan.tables[alias].uri).bytes
+        uris = {alias: self.plan.tables[alias].uri for alias in lists}
+        return {alias: has for alias, has in lists.items() if extents.measure_table(uris[alias]).bytes >= LARGE_LOOKUP}
 
 
 def compute_once(frame: DataFrame) -> DataFrame:

@@ -150,12 +150,6 @@ def test_the_headline_counts_rules_by_what_became_of_them(told: Any) -> None:
     assert told(row(0, findings=[finding()])).headline == "1 rule: 1 passed"
 
 
-def test_stages_are_in_the_order_of_the_flow(told: Any) -> None:
-    """The runs table sorts names."""
-    stages = {"changes": 1.0, "difference": 2.0, "join": 3.0, "later": 4.0, "write": 5.0}
-    assert list(told(row(0, stages=stages)).stages) == ["changes", "join", "difference", "write", "later"]
-
-
 def test_lookups_and_quarantine_are_told_with_their_trend(told: Any) -> None:
     def lookup(rows: int, matched: int) -> dict[str, Any]:
         return {"accounts": {"kind": "table", "rows": rows, "matched": matched, "null_references": 1}}

@@ -55,7 +55,7 @@ def test_page_holds_only_elements_of_the_template(tmp_path: Path) -> None:
     )
     found = Reader(render_page(hostile_report(tmp_path)))
     assert "html" in harmless.tags
-    assert found.tags - harmless.tags <= {"a", "b", "br", "circle", "polyline", "wbr"}
+    assert found.tags - harmless.tags <= {"a", "wbr"}
     assert found.tags.isdisjoint({"script", "img", "image", "iframe", "link", "object", "embed", "form", "base"})
     names = {name for _, name, _ in found.attributes}
     assert not [name for name in names if name.startswith("on")]
@@ -69,11 +69,10 @@ def test_page_tells_the_table_first_then_the_run(tmp_path: Path) -> None:
     kept = [state(n * 4, nulls={"id": 0, "email": n}) for n in range(3)]
     rows = [row(n, findings=[finding()], state=kept[n]) for n in range(3)]
     text = render_page(build_report([(project.jobs["customers"], rows)], project))
-    assert text.index("The table now") < text.index("When the failing rows") < text.index("The run of")
-    assert "<title>failing after the last 3 runs: 0, 4, 8</title>" in text
-    assert "<title>2026-11-01T10:00:00Z: 8 of 100 rows fail</title>" in text
-    assert "No nulls in id." in "".join(Reader(text).text)
-    assert "The table now" not in render_page(build_report([(project.jobs["customers"], [row(0)])], project))
+    assert text.index("<h3>the table now") < text.index("<h3>the run of") < text.index("<summary>Last runs: 3<")
+    assert '<td data-label="failing before"><span>0 4</span></td>' in text
+    assert "no nulls in 1 column" in "".join(Reader(text).text)
+    assert "the table now" not in render_page(build_report([(project.jobs["customers"], [row(0)])], project))
 
 
 def test_page_forbids_what_it_does_not_hold(tmp_path: Path) -> None:
@@ -103,7 +102,9 @@ def test_terminal_gets_no_colours_but_ours(tmp_path: Path) -> None:
 def test_nothing_on_the_page_is_a_formula(tmp_path: Path, text: str) -> None:
     assert show(text) == f"'{text}"
     found = Reader(render_page(hostile_report(tmp_path))).text
-    assert not [each for each in found if each.strip().startswith(("=", "+", "-", "@")) and "{" not in each]
+    assert not [
+        each for each in found if each.strip().startswith(("=", "+", "-", "@")) and each != "-" and "{" not in each
+    ]
 
 
 def test_templates_in_names_are_text(tmp_path: Path) -> None:
@@ -125,8 +126,6 @@ def test_page_is_whole_and_says_its_verdict_first(tmp_path: Path) -> None:
     found = Reader(text)
     words = " ".join("".join(found.text[found.text.index("enrich: 1 job: 1 warned") + 1 :]).split())
     assert words.index("1 job: 1 warned") < words.index("expect_column_values_to_not_be_null(email)")
-    assert 'role="img"' in text
-    assert "<title>failed in the last 3 runs: 0, 1, 2</title>" in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
     assert ("meta", "content", "width=device-width, initial-scale=1") in found.attributes
@@ -134,7 +133,7 @@ def test_page_is_whole_and_says_its_verdict_first(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(None, "–"), (0.0, "0 %"), (1.0, "100 %"), (0.125, "12.5 %"), (0.0001, "< 0.1 %"), (0.9999, "> 99.9 %")],
+    [(None, "-"), (0.0, "0 %"), (1.0, "100 %"), (0.125, "12.5 %"), (0.0001, "< 0.1 %"), (0.9999, "> 99.9 %")],
 )  # fmt: skip
 def test_a_share_that_is_not_quite_all_does_not_look_like_it(share: float | None, text: str) -> None:
     assert format_percent(share) == text

@@ -109,14 +109,13 @@ def test_every_format_says_it_in_the_words_of_failing(tmp_path: Path) -> None:
     lines = format_report(told).splitlines()
     assert f"    {NOT_NULL}(email)  {WORDS}" in lines
     assert "  why rows fail" in lines
-    page = render_page(told)
-    (cell,) = re.findall(rf'<td data-label="Rule" class="name">(?:(?!</td>).)*{re.escape(WORDS)}.*?</td>', page)
-    assert cell.endswith(f'<br><span class="dim">{WORDS}</span></td>')
+    assert WORDS in render_page(told)
     shown = format_markdown(told).splitlines()
-    assert "| rule | verdict | failing | of | share | failing since | why rows fail |" in shown
+    assert "| why rows fail |  |" in shown
     since = "2026-11-01T08:00:00Z or before"
-    assert f"| `{NOT_NULL}(email)` | **warned** | 12 | 100 | 12 % | {since} | {WORDS} |" in shown
-    assert f"| `{NOT_NULL}(email)` | passed | 0 | 100 | 0 % |  |  |" in shown
+    assert f"| `{NOT_NULL}(email)` | **warned** | 12 | 100 | 12 % | {since} |  |  |" in shown
+    assert f"| `{NOT_NULL}(email)` | {WORDS} |" in shown
+    assert f"| `{NOT_NULL}(email)` | passed | 0 | 100 | 0 % |  |  |  |" in shown
     (failure,) = ET.fromstring(format_junit(told)).iter("failure")  # noqa: S314 - our own
     assert failure.attrib["message"] == (
         f"table now: 12 of 100 rows fail since {since}: {WORDS}; this run: 0 of 10 rows failed, action warn"
@@ -166,6 +165,4 @@ def test_hostile_reasons_are_text(tmp_path: Path) -> None:
     code = re.sub(r"<code>[^<]*</code>", "", re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", shown))
     assert set(re.findall(r"<[^ >]*>?", code)) <= {"<details>", "<summary>", "</summary>", "</details>", "<"}
     assert not set("@[]\\{}$") & set(code)
-    head = "| rule | verdict | failing | of | share | failing since | why rows fail |"
-    rules = [line for line in shown.splitlines() if line.startswith("|") and "why rows fail" in line]
-    assert set(rules) == {head}
+    assert {line for line in shown.splitlines() if "why rows fail" in line} == {"| why rows fail |  |"}
