@@ -52,7 +52,7 @@ SAID = {
     "java 25": "is Java 25, Spark 4 runs on Java 17 or 21",
     "JAVA_HOME is nothing": "JAVA_HOME is ",
     "a jar directory without jars": f"lacks {', '.join(Release.installed().names[:2])}",
-    "Spark Connect": "SPARK_REMOTE asks for Spark Connect",
+    "Spark Connect": "asks for Spark Connect",
     "another Spark's home": "spark-core_2.13-3.5.1.jar",
 }
 

@@ -230,7 +230,7 @@ def test_columns_of_another_writer_become_the_sources(gaining: Lab) -> None:
 def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
     gaining: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decision, "_adopt_columns", lambda as_it_is: as_it_is)
+    monkeypatch.setattr(decision, "_take_all", lambda as_it_is, *_: as_it_is)
     gain(gaining)
     assert ask(gaining, "SELECT id, mail_id, note, m_mail FROM {gaining}") != GAINED
     assert compare(gaining).keys() == {"gaining", "keeping"}

@@ -103,16 +103,6 @@ def test_the_job_graph_is_read_from_python_without_extras(project):
     assert not set(HEAVY) & set(done.stdout.split())
 
 
-def test_validate_says_that_great_expectations_has_not_looked(project):
-    done = start_without(("great_expectations",), "--project-dir", project, "validate")
-    assert done.returncode == 0
-    assert done.stdout.startswith("1 job, 1 suite")
-    assert "pip install 'enrich-delta[gx]'" in done.stderr
-    (project / "jobs" / "customers.yml").write_text(JOB)
-    shutil.rmtree(project / "expectations")
-    assert start_without(("great_expectations",), "--project-dir", project, "validate").stderr == ""
-
-
 def test_validate_finds_faults_of_suites_without_great_expectations(project):
     (project / "expectations" / "customers.json").write_text(suite("customers", hold_nulls("emial")))
     done = start_without(HEAVY, "--project-dir", project, "validate")

@@ -130,7 +130,7 @@ FAULTS = [
     ([("[-1h, 24h]", "[24h, -1h]")], 14, "the first bound of 'between' is greater than the second"),
     ([("[-1h, 24h]", "[-1h]")], 14, "'between' needs two bounds"),
     ([("[-1h, 24h]", "[-1h, 24]")], 14, "has a duration and a number"),
-    ([("[-1h, 24h]", "[-1h, 1w]")], 14, "'between' has '1w'; write a duration such as 90s, 10m, 1h or 2d"),
+    ([("[-1h, 24h]", "[-1h, 1y]")], 14, "'between' has '1y'; write a duration such as 90s, 10m, 1h or 2d"),
     ([("[-1h, 24h]", "24h")], 14, "'between' must be a list of two bounds"),
     ([("[-1h, 24h]", "[true, 24h]")], 14, "'between'"),
     ([("on: orders.id", "on: [orders.id, orders.n]")], 10, "'on' has 2 expressions, but 'match' has 1 column"),
@@ -171,7 +171,7 @@ def test_a_bound_is_read(value: Any, amount: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["", "h", "1", "1.5h", "1 h", "1H", "1w", "--1h", "\u0661h", "99999999999999d", True, float("nan"), 10**19]
+    "value", ["", "h", "1", "1.5h", "1 h", "1H", "1y", "--1h", "\u0661h", "99999999999999d", True, float("nan"), 10**19]
 )
 def test_what_is_no_bound_is_refused(value: Any) -> None:
     assert read_bound(value) is None

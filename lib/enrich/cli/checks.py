@@ -233,7 +233,9 @@ def doctor(call: Call, /) -> Answer | int:
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is not None:
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--output stands after {ctx.invoked_subcommand}")
+            raise click.UsageError(
+                f"--output stands after the command: enrich doctor {ctx.invoked_subcommand} --output ..."
+            )
         return 0
     found = enrich.diagnose(call.load_project())
     for each in found.found:

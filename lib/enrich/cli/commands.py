@@ -15,6 +15,7 @@ from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_run, format_table
 from enrich.base.errors import ConfigError, parse_duration
+from enrich.base.extras import DISTRIBUTION
 from enrich.base.result import UNCHANGED, name_deployment
 from enrich.cli import checks, listing, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
@@ -45,7 +46,7 @@ log = logging.getLogger("enrich")
     callback=process.ask_for_frames,
     help="Show on stderr from which lines of code an error comes; no messages of other programs, no values.",
 )
-@click.version_option(enrich.__version__, "-V", "--version", message="%(prog)s %(version)s")
+@click.version_option(None, "-V", "--version", package_name=DISTRIBUTION, message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> None:
     """Keep the results of joins of Delta tables up to date.

@@ -119,7 +119,7 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
         is_worth = is_half and whole.bytes <= reads.bytes
     marks = "deletion vectors mark the rows that go"
     if there.bytes <= extents.SMALL_TABLE:
-        writes, marks = there, f"{marks}; the target is small: files with changed rows are written anew"
+        writes, marks = there, "the target is small: files with changed rows are written anew"
     refresh = whole if is_worth else None
     return Forecast(MERGE, f"{why}; {marks}", reads, writes, _foresee_upkeep(plan), refresh)
 
