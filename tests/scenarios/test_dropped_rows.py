@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pyarrow as pa
-import pytest
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 import enrich
 from enrich.delta.sink import hold_settings
-from enrich.frames import join
-from enrich.joins import as_of
 from kit.lab import Lab, Row
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
@@ -105,22 +98,3 @@ def test_no_plan_evaluates_what_the_joins_drop(lab: Lab) -> None:
     )
     assert {name: [row["id"] for row in lab.rows(name)] for name in JOBS} == {name: [1, 3] for name in JOBS}
     assert [row["x"] for row in lab.rows("later")] == [8, 8]
-
-
-Guard = Callable[..., Column]
-
-
-@pytest.mark.parametrize(
-    ("name", "guard"),
-    [
-        ("driving", lambda _there, text, **_: F.expr(text)),
-        ("lookup", lambda there, text, **_: F.when(there, F.expr(text))),
-    ],
-)
-def test_a_guard_that_spark_sees_through_is_found(
-    lab: Lab, monkeypatch: pytest.MonkeyPatch, name: str, guard: Guard
-) -> None:
-    for module in (join, as_of):
-        monkeypatch.setattr(module, "evaluate_where", guard)
-    _open(lab, name)
-    assert "CAST_INVALID_INPUT" in str(lab.run().error)
