@@ -35,7 +35,7 @@ def _forget_partitions(patch: pytest.MonkeyPatch, _: Mine) -> None:
     """The partition columns of a range are not looked at; the feed is read with the latest ones."""
 
     def around(read: Any, *args: Any, **how: Any) -> Any:
-        return replace(read(*args, **how), repartitioned=())
+        return read(*args, **how)._replace(repartitioned=())
 
     wrap(patch, feeds, "read_range", around)
     wrap(patch, reads, "_find_snapshot", lambda _find, _relation, latest, _last: latest)
@@ -45,7 +45,7 @@ def _pass_over_holes(patch: pytest.MonkeyPatch, _: Mine) -> None:
     """A commit that the log has lost is one that did nothing."""
 
     def around(read: Any, *args: Any, **how: Any) -> Any:
-        return replace(read(*args, **how), lost=())
+        return read(*args, **how)._replace(lost=())
 
     wrap(patch, feeds, "read_range", around)
 
