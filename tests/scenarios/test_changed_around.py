@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +233,8 @@ def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
     gaining: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decision, "_take_all", lambda as_it_is, *_: as_it_is)
+    change: Callable[..., Any] = lambda plan, **how: plan if how == {"anew": True} else replace(plan, **how)  # noqa: E731
+    monkeypatch.setattr(decision, "replace", change)
     gain(gaining)
     assert ask(gaining, "SELECT id, mail_id, note, m_mail FROM {gaining}") != GAINED
     assert compare(gaining).keys() == {"gaining", "keeping"}
