@@ -116,7 +116,7 @@ def list_sides(spec: JobSpec) -> list[Side]:
 
 def build_affected(run: Run, side: Side, keys: DataFrame) -> Affected:
     """Return the keys to look at, and none of the other side."""
-    others = [each for each in list_sides(run.plan.spec) if each.right is not side.right]
+    others = [each for each in list_sides(run.plan.spec) if (each.right is None) != (side.right is None)]
     if not others:
         return Affected(keys)
     (other,) = others
