@@ -154,7 +154,7 @@ def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
     ends = {each.alias for each in (() if side.right is None else spec.steps[: spec.steps.index(side.right)])}
     sharing = [step for step in spec.steps if step.shares_key]
     for step in reversed(spec.steps):
-        if step.alias in used and step is not side.right:
+        if step.alias in used and step != side.right:
             used |= step.reads - ends - {spec.driving}
         if used & {"key", *[each.alias for each in sharing]}:
             used |= {each.alias for each in sharing if each.keeps_right} - ends
