@@ -116,10 +116,9 @@ def list_sides(spec: JobSpec) -> list[Side]:
 
 def build_affected(run: Run, side: Side, keys: DataFrame) -> Affected:
     """Return the keys to look at, and none of the other side."""
-    others = [each for each in list_sides(run.plan.spec) if (each.right is None) != (side.right is None)]
-    if not others:
+    other = {each.right is None: each for each in list_sides(run.plan.spec)}.get(side.right is not None)
+    if other is None:
         return Affected(keys)
-    (other,) = others
     none = run.snapshot(other.alias).select(*map(take_column, other.columns)).toDF(*other.names).limit(0)
     return Affected(keys, none) if side.right is None else Affected(none, keys)
 

@@ -231,11 +231,9 @@ def doctor(call: Call, /) -> Answer | int:
     with the machine; 2: with a table; 5: changes may be lost; 1: storage that cannot be read.
     """
     ctx = click.get_current_context()
-    if ctx.invoked_subcommand is not None:
+    if (command := ctx.invoked_subcommand) is not None:
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"--output stands after the command: enrich doctor {ctx.invoked_subcommand} --output ..."
-            )
+            raise click.UsageError(f"--output stands after the command: enrich doctor {command} --output ...")
         return 0
     found = enrich.diagnose(call.load_project())
     for each in found.found:
