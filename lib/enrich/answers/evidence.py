@@ -86,8 +86,8 @@ def list_questions(run: Inquiry, side: Side, affected: Affected) -> list[Questio
 
     found = [ask_for_key(side.alias, side.columns)]
     for step in steps:
-        own = ask_for_key(step.alias, spec.sources[step.alias].key) if step.shares_key else None
-        found.append(own or _ask_of_step(run, step, affected, side.names))
+        key = spec.sources[step.alias].key
+        found.append(ask_for_key(step.alias, key) if step.shares_key else _ask_of_step(run, step, affected, side.names))
     return found
 
 

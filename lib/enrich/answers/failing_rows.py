@@ -113,18 +113,17 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
                 found = find_failing(marked, list(wanting.values()), good, [*identity.names, *facts])
                 failing = run.keep(found)
                 for side in list_sides(spec):
-                    counts, shown = _explain(run, side, failing, cells, nulls, most)
+                    counts, rows_of_side = _explain(run, side, failing, cells, nulls, most)
                     reasons.update(counts)
-                    keys += shown
-        return tuple(
-            RuleCauses(
-                *(rule.index, rule.type, rule.column, rule.column_list),
-                *(counted[rule.index].checked, counted[rule.index].failed, counted[rule.index].error),
-                sort_causes({reason: rows for (index, reason), rows in reasons.items() if index == rule.index}),
-                tuple([row for index, row in keys if index == rule.index][:most]),
-            )
-            for rule in rules
-        )
+                    keys += rows_of_side
+        told = []
+        for rule in rules:
+            said = counted[rule.index]
+            causes = sort_causes({reason: rows for (index, reason), rows in reasons.items() if index == rule.index})
+            shown = tuple([row for index, row in keys if index == rule.index][:most])
+            names = rule.index, rule.type, rule.column, rule.column_list
+            told.append(RuleCauses(*names, said.checked, said.failed, said.error, causes, shown))
+        return tuple(told)
 
     return answer_inside(workplace, plan, answer)
 

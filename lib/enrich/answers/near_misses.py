@@ -21,7 +21,7 @@ from enrich.base.errors import ConfigError, suggest
 from enrich.base.result import SourceWindow
 from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, name_reference
 from enrich.frames import join
-from enrich.frames.columns import aggregate, name_parts
+from enrich.frames.columns import add_up, aggregate, name_parts
 from enrich.frames.normalise import normalise
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
@@ -135,7 +135,7 @@ def _examine_join(run: Run, step: Step, *, show_keys: bool) -> JoinKeys:
     present = run.snapshot(step.alias).select(*name_parts(columns, names)).distinct()
     without = references.join(present, on=names, how="left_anti")
     lost = run.keep(without.groupBy(*names).agg(F.count("*").alias(_REFERENCES)))
-    unmatched = int(aggregate(lost, F.coalesce(F.sum(_REFERENCES), F.lit(0)))[0])
+    unmatched = int(aggregate(lost, add_up(F.col(_REFERENCES)))[0])
     counted = JoinKeys(step.alias, step.kind, references.count(), unmatched, {})
     if not unmatched or not any(texts):
         return counted

@@ -249,7 +249,13 @@ class _Checking:
         assert cursor is not None  # noqa: S101 - `decide_repair` has refused what has none
         versions = {alias: mark.to for alias, mark in cursor.sources.items()}
         gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
-        check = Check(plan.job.job, EQUAL, versions, others=others, gaps=gaps, target_version=table.version)
+        beside, ahead = plan.target.quarantine, dict[str, int]()
+        agrees = continuity.find_apart(plan.target, cursor, plan.tables) == {}
+        if not agrees and beside is not None and beside.cursor is not None:
+            ahead = {alias: mark.to for alias, mark in beside.cursor.sources.items()}
+        check = Check(
+            plan.job.job, EQUAL, versions, ahead=ahead, others=others, gaps=gaps, target_version=table.version
+        )
         with ExitStack() as cleanup:
             run = Run(plan, session, cleanup, self.workplace.note_result)
             cleanup.enter_context(explain_losses(run))
@@ -262,18 +268,7 @@ class _Checking:
             target = Discrepancy.of(found.target.difference)
             quarantine = Discrepancy() if found.quarantine is None else Discrepancy.of(found.quarantine.difference)
             counted = state.count_present(run, found.state.lookups)
-            beside, ahead = plan.target.quarantine, dict[str, int]()
-            agrees = continuity.find_apart(plan.target, cursor, plan.tables) == {}
-            if not agrees and beside is not None and beside.cursor is not None:
-                ahead = {alias: mark.to for alias, mark in beside.cursor.sources.items()}
-            check = replace(
-                check,
-                target=target,
-                quarantine=quarantine,
-                ahead=ahead,
-                recorded=plan.recorded_state,
-                counted=counted,
-            )
+            check = replace(check, target=target, quarantine=quarantine, recorded=plan.recorded_state, counted=counted)
             dry_run = plan.options.dry_run
             if dry_run and check.differences:
                 message = f"the target of {plan.job.job!r} is not what its job gives at the recorded versions: "

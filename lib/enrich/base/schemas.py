@@ -58,20 +58,16 @@ def strip_type(kind: DataType) -> DataType:
 
 def incomparable(kind: DataType) -> list[str]:
     """Return the simple types within a type, such as variants and intervals, that a target cannot hold and compare."""
-    return sorted(name for name in _list_simple(kind) if name not in _COMPARABLE and not name.startswith("decimal"))
+    return sorted(name for name in simples_of(kind) if name not in _COMPARABLE and not name.startswith("decimal"))
 
 
-def holds_void(kind: DataType) -> bool:
-    """Return whether a type has a part that is always null, as in ``array()``."""
-    return "void" in _list_simple(kind)
-
-
-def _list_simple(kind: DataType) -> set[str]:
+def simples_of(kind: DataType) -> set[str]:
+    """Return the simple types within a type; ``void`` is always null, as what ``array()`` holds."""
     if isinstance(kind, str):
         return {kind}
     parts = [kind[part] for part in ("elementType", "keyType", "valueType") if part in kind]
     parts += [field["type"] for field in kind.get("fields", ())]
-    return {name for part in parts for name in _list_simple(part)}
+    return {name for part in parts for name in simples_of(part)}
 
 
 def may_be_key(kind: DataType) -> bool:

@@ -15,13 +15,18 @@ from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_run, format_table
 from enrich.base.errors import ConfigError, parse_duration
-from enrich.base.extras import DISTRIBUTION
 from enrich.base.result import UNCHANGED, name_deployment
 from enrich.cli import checks, listing, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
 
 log = logging.getLogger("enrich")
+
+
+def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    if asked and not ctx.resilient_parsing:
+        process.say_result(f"enrich {enrich.__version__}")
+        ctx.exit()
 
 
 @click.group(
@@ -46,7 +51,15 @@ log = logging.getLogger("enrich")
     callback=process.ask_for_frames,
     help="Show on stderr from which lines of code an error comes; no messages of other programs, no values.",
 )
-@click.version_option(None, "-V", "--version", package_name=DISTRIBUTION, message="%(prog)s %(version)s")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_say_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> None:
     """Keep the results of joins of Delta tables up to date.
@@ -451,7 +464,7 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     other content than an earlier demo is refused.
     """
     process.log_to_stderr("text", quiet=True)
-    for chatty in () if quiet else ("demo", "session", "jars"):  # what takes long; the rounds speak for themselves
+    for chatty in () if quiet else ("demo", "spark"):  # what takes long; the rounds speak for themselves
         logging.getLogger(f"enrich.{chatty}").setLevel(logging.INFO)
     from enrich.demo import FIRST, play
 

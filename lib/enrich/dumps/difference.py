@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.spec import Affected, quote
-from enrich.frames.columns import aggregate, drop_nulls
+from enrich.frames.columns import add_up, aggregate, drop_nulls
 from enrich.frames.difference import Difference, Identity, compute_difference
 
 _COUNT = "__enrich_count"
@@ -69,7 +69,7 @@ def find_repeated(rows: DataFrame, key: Sequence[str]) -> tuple[DataFrame, int, 
     names = Identity(tuple(key)).names
     keys = drop_nulls(rows.select(*_select_key(key)))
     twice = keys.groupBy(*names).agg(F.count("*").alias(_COUNT)).where(F.col(_COUNT) > 1)
-    found = aggregate(twice, F.count("*"), F.coalesce(F.sum(_COUNT), F.lit(0)))
+    found = aggregate(twice, F.count("*"), add_up(F.col(_COUNT)))
     return twice.drop(_COUNT), found[0], found[1]
 
 

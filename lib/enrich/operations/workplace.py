@@ -227,11 +227,9 @@ class Workplace:
         held = self._count_reasons(job) if options.retry_quarantined else None
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
-        return OpenJob(
-            *(job, compiled, suite, pinned, place, target, self.run_id, options, until),
-            retry=any(KEY_NOT_NULL not in texts for texts, _ in held or ()),
-            optimize=self.project.settings.optimize,
-        )
+        retry = any(KEY_NOT_NULL not in texts for texts, _ in held or ())
+        optimize = self.project.settings.optimize
+        return OpenJob(job, compiled, suite, pinned, place, target, self.run_id, options, until, retry, optimize)
 
     def _read_source(self, job: Job, alias: str) -> TableState:
         reference = job.sources[alias].table

@@ -290,7 +290,10 @@ class Plan(OpenJob):
         """
         target, beside = self.target.table, self.target.quarantine
         return Cursor(
-            *(self.run_id, self.job.job, number, self.definition),
+            self.run_id,
+            self.job.job,
+            number,
+            self.definition,
             sources={alias: self._mark(alias) for alias in self.window},
             columns=self.spec.columns,
             base=None if target is None else target.version,
@@ -305,7 +308,10 @@ class Plan(OpenJob):
         source, table, at = self.spec.sources[alias], self.tables[alias], self.window[alias]
         columns, is_latest = dict(source.columns), at.to == table.version
         return Mark(
-            *(table.table_id, at.start, at.to, columns),
+            table.table_id,
+            at.start,
+            at.to,
+            columns,
             gaps=self._list_open_gaps(alias),
             commit=table.commit if is_latest else None,
             layout={name: table.layout[name] for name in columns},
@@ -328,18 +334,15 @@ class Plan(OpenJob):
 
     def announce(self) -> None:
         """Say what the job is about to do, and loudly what it leaves out."""
-        job, windows = (
-            self.job.job,
-            [f"{each} {self.window[each].start}->{self.window[each].to}" for each in self.moved],
-        )
+        job = self.job.job
+        windows = [f"{each} {self.window[each].start}->{self.window[each].to}" for each in self.moved]
         windows += [f"{alias} {start}->{to} once more" for alias, each in self.again.items() for start, to in each]
         log.info("%s: %s", job, self.mode if self.everything else f"{self.mode} of {', '.join(windows)}")
         for alias, each in self.window.items():
             if each.gap is not None:
+                said = f"versions {each.gap[0] + 1} to {each.gap[1]} of source {alias} are left out"
                 log.warning(
-                    "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until `%s` or a"
-                    " full refresh",
-                    *(job, each.gap[0] + 1, each.gap[1], alias, hints.repair(job)),
+                    "%s: %s: rows may be missing or outdated until `%s` or a full refresh", job, said, hints.repair(job)
                 )
 
 

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import Any, cast
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.schemas import build_struct, find, holds_void, incomparable, may_be_key, name_of, step_into, strip_type
+from enrich.base.schemas import build_struct, find, incomparable, may_be_key, name_of, simples_of, step_into, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
 from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
@@ -145,7 +145,7 @@ class Compiler:
 
     def check_void(self, name: str, kind: DataType | None, *path: str | int) -> None:
         """Refuse a target column with a part that has no type."""
-        if kind is not None and holds_void(kind):
+        if kind is not None and "void" in simples_of(kind):
             casts = JOBS[self.job.kind].joins
             mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
             self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)

@@ -27,7 +27,7 @@ from pyspark.sql import functions as F
 from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding, RuleState, resolve_threshold
 from enrich.base.suites import CHANGED, COLUMN, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
-from enrich.frames.columns import unite
+from enrich.frames.columns import add_up, unite
 from enrich.quality.gx import (
     BOOLEAN_ONLY,
     UNRESOLVED,
@@ -282,9 +282,7 @@ def count_marks(rows: Weighted, marks: Mapping[str, Column]) -> dict[str, int]:
         frame.select(*[F.when(condition, F.lit(weight)).alias(name) for name, condition in marks.items()])
         for frame, weight in rows
     ]
-    counts = (
-        unite(projected).agg(*[F.coalesce(F.sum(F.col(name)), F.lit(0)).alias(name) for name in marks]).collect()[0]
-    )
+    counts = unite(projected).agg(*[add_up(F.col(name)).alias(name) for name in marks]).collect()[0]
     return {name: int(counts[name]) for name in marks}
 
 

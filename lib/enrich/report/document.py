@@ -275,7 +275,7 @@ def _build_rules_now(
     for identity, state in counted.counted_rules.items():
         finding = counted.rules.get(identity)
         rule = next((each for each in suite.rules if each.index == state.index), None) if suite else None
-        expectation, column, columns = ("?", None, None)
+        expectation, column, columns = "?", None, None
         if finding is not None:
             expectation, column, columns = finding.expectation, finding.column, finding.column_list
         if rule is not None and (rule.type, rule.column, rule.column_list) != (expectation, column, columns):

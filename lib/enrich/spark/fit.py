@@ -57,10 +57,8 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     options = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
     collector = "-XX:+UseSerialGC"
     if size is None or size >= QUICKLY_COMPILED:
-        options, collector = (
-            [],
-            "-XX:+UseParallelGC",
-        )  # no pause is too long for a run: the fewest CPU seconds are right
+        # No pause is too long for a run: the fewest CPU seconds are right.
+        options, collector = [], "-XX:+UseParallelGC"
         conf = {partitions: str(max(4, _PARTITIONS_A_CORE * count_cores(master))), **adaptive}
     elif size >= INTERPRETED:
         conf = {partitions: "4", **adaptive, **_SMALL_PAGES}
