@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from enrich.base.spec import DataType
@@ -105,3 +108,68 @@ def step_into(kind: DataType, name: str) -> DataType:
     return (
         {"type": "array", "elementType": field_type, "containsNull": True} if kind_of(kind) == "array" else field_type
     )
+
+
+# --- what a table demands of its rows ---------------------------------------------------------------------------------
+
+NOT_NULL, CHECK, GENERATED, LENGTH = "NOT NULL", "CHECK", "GENERATED", "LENGTH"
+
+_CHECKS = "delta.constraints."
+_LIMITED = re.compile(r"((?:var)?char)\((\d+)\)")
+_GENERATION, _DEFAULT, _IDENTITY = "delta.generationExpression", "CURRENT_DEFAULT", "delta.identity."
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """One thing that must hold for each row."""
+
+    type: str
+    name: str  # of the constraint, else of the column; fields of structs behind a dot
+    path: tuple[str, ...] = ()  # the column and the fields in it; empty for a constraint of the table
+    expression: str = ""  # what Spark computes, where there is something to compute
+    limit: int = 0  # characters
+
+    def __str__(self) -> str:
+        return {
+            NOT_NULL: f"null in column {self.name!r}, which is NOT NULL",
+            CHECK: f"CHECK constraint {self.name!r} does not hold",
+            GENERATED: f"generated column {self.name!r} has another value than its expression gives",
+            LENGTH: f"column {self.name!r} has more than {self.limit} characters",
+        }[self.type]
+
+
+@dataclass(frozen=True)
+class Demands:
+    """What a table demands of its rows, and what it fills in by itself: column -> expression."""
+
+    constraints: tuple[Constraint, ...] = ()
+    generated: Mapping[str, str] = field(default_factory=dict)  # whenever the column is not written
+    defaults: Mapping[str, str] = field(default_factory=dict)  # for new rows; empty for numbers that Delta counts up
+
+
+def read_demands(fields: Sequence[Mapping[str, Any]], properties: Mapping[str, str]) -> Demands:
+    """Return what the fields of a Delta schema and the properties of its table say."""
+    told = {each["name"]: each.get("metadata") or {} for each in fields}
+    named = {name: text for name, text in properties.items() if name.lower().startswith(_CHECKS)}
+    checks = [Constraint(CHECK, name[len(_CHECKS) :], (), text) for name, text in named.items()]
+    generated = {name: known[_GENERATION] for name, known in told.items() if _GENERATION in known}
+    defaults = {name: known[_DEFAULT] for name, known in told.items() if _DEFAULT in known}
+    counted = {name: "" for name, known in told.items() if any(each.startswith(_IDENTITY) for each in known)}
+    return Demands((*_list_fields(fields, ()), *checks), generated, {**defaults, **counted})
+
+
+def _list_fields(fields: Sequence[Mapping[str, Any]], above: tuple[str, ...]) -> Iterator[Constraint]:
+    """List what fields demand, those inside of structs too; Delta does not look into arrays and maps."""
+    for each in fields:
+        path, metadata = (*above, each["name"]), each.get("metadata") or {}
+        name, kind = ".".join(path), each["type"]
+        if not each.get("nullable", True):
+            yield Constraint(NOT_NULL, name, path)
+        if "delta.invariants" in metadata:  # the older form of a CHECK
+            yield Constraint(CHECK, name, path, json.loads(metadata["delta.invariants"])["expression"]["expression"])
+        if _GENERATION in metadata:
+            yield Constraint(GENERATED, name, path, metadata[_GENERATION])
+        if limited := _LIMITED.fullmatch(str(metadata.get("__CHAR_VARCHAR_TYPE_STRING", ""))):
+            yield Constraint(LENGTH, name, path, limit=int(limited[2]))
+        if isinstance(kind, Mapping) and kind["type"] == "struct":
+            yield from _list_fields(kind["fields"], path)

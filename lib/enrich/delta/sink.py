@@ -27,6 +27,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -204,12 +205,6 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
             " updated or deleted",
             hint="rename the column or drop it (Delta needs column mapping for that), or write to another table",
         )
-    for column in known.values():
-        if required := _find_required(column.dataType):
-            raise ConfigError(
-                f"{uri} has a NOT NULL on the field {required!r} of column {column.name!r}, which no MERGE can write",
-                hint="put the NOT NULL on the column, or take it away",
-            )
     if extents.measure_table(uri).bytes <= extents.SMALL_TABLE or known.keys() & set(VECTOR_COLUMNS):
         session.conf.set(_VECTORS, "false")
     same = [
@@ -218,7 +213,10 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     ]
     if sum(operations.values()) <= _FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
-    values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in changed.columns}
+    kinds = {name: field.dataType for name, field in known.items()}
+    values: Mapping[str, Column] = {
+        quote(name): _require_fields(F.col("s." + quote(name)), kinds.get(name.lower())) for name in changed.columns
+    }
     grows = bool(fit_columns(known.values(), [rows.schema[name] for name in changed.columns], "t."))
     builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.near]))
     if grows:
@@ -232,12 +230,42 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     builder.execute()
 
 
-def _find_required(kind: SparkType) -> str | None:
-    """Return the first field of a struct that is NOT NULL."""
-    if not isinstance(kind, T.StructType):
-        return None
-    found = (_find_required(each.dataType) if each.nullable else each.name for each in kind.fields)
-    return next(filter(None, found), None)
+def _require_fields(value: Column, kind: SparkType | None) -> Column:
+    """Return a value whose fields are never null where the table has them so: a MERGE takes no others.
+
+    Rows with a null there have been refused before (``frames/difference``), so what stands in for it is never written.
+    """
+    if not isinstance(kind, T.StructType) or not _has_required(kind):
+        return value
+    fields = []
+    for each in kind.fields:
+        found = _require_fields(value.getField(each.name), each.dataType)
+        none = _make_value(each.dataType)
+        fields.append((found if each.nullable or none is None else F.coalesce(found, none)).alias(each.name))
+    return F.when(value.isNotNull(), F.struct(*fields))
+
+
+def _has_required(kind: T.StructType) -> bool:
+    return any(
+        not each.nullable or (isinstance(each.dataType, T.StructType) and _has_required(each.dataType))
+        for each in kind.fields
+    )
+
+
+def _make_value(kind: SparkType) -> Column | None:
+    """Return some value of a type that is known not to be null; None for a type without a literal."""
+    if isinstance(kind, T.StructType):
+        fields = [(each.name, _make_value(each.dataType)) for each in kind.fields]
+        return F.struct(*[(F.lit(None) if value is None else value).alias(name) for name, value in fields])
+    if isinstance(kind, T.ArrayType | T.MapType):
+        return (F.array() if isinstance(kind, T.ArrayType) else F.create_map()).cast(kind)
+    known: list[tuple[type, Any]] = [
+        (T.BooleanType, False), (T.NumericType, 0), (T.StringType, ""), (T.BinaryType, b""),
+        (T.DateType, date.min), (T.TimestampType, datetime(1, 1, 1, tzinfo=UTC)),
+        (T.TimestampNTZType, datetime(1, 1, 1)),  # noqa: DTZ001 - it has no zone
+    ]  # fmt: skip
+    found = next((value for of, value in known if isinstance(kind, of)), None)
+    return None if found is None else F.lit(found).cast(kind)
 
 
 @dataclass(frozen=True)

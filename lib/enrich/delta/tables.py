@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
@@ -16,7 +16,7 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
-from enrich.base.schemas import build_struct
+from enrich.base.schemas import Demands, build_struct, read_demands
 from enrich.base.spec import DataType, quote
 from enrich.base.stores import find_options
 from enrich.delta.stores import find_local_path, list_objects, read_commit_file
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Log: TypeAlias = "DeltaTable"
 """A table's log, opened at a version."""
 CHANGE_FEED = "delta.enableChangeDataFeed"
-_GENERATION = "delta.generationExpression"
 RECENT = 20  # commits that are looked at first
 _HEAD = 65536
 _AT_ONCE = 32
@@ -56,7 +55,6 @@ class TableState:
         layout: Column -> path -> name in the files, where that is another; another one then means other values.
         chars: Column -> the types with a CHAR in them that it was declared with; others mean that Spark reads other
             values, without any change of data.
-        generated: The columns that the table computes where they are not written.
     """
 
     uri: str
@@ -67,8 +65,8 @@ class TableState:
     commit: str | None
     layout: dict[str, dict[str, str]]
     chars: dict[str, list[str]]
+    demands: Demands = field(default_factory=Demands)
     partitions: tuple[str, ...] = ()
-    generated: frozenset[str] = frozenset()
 
     @property
     def has_change_feed(self) -> bool:
@@ -174,8 +172,8 @@ def read_open_state(log: DeltaTable) -> TableState:
         commit=fingerprint(uri, version),
         layout={each["name"]: _find_physical_names(each) for each in fields},
         chars={each["name"]: found for each in fields if (found := _find_char_types(each))},
+        demands=read_demands(fields, properties),
         partitions=tuple(metadata.partition_columns),
-        generated=frozenset(each["name"] for each in fields if _GENERATION in each.get("metadata", {})),
     )
 
 

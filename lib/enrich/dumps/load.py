@@ -8,10 +8,12 @@ import logging
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,8 +205,6 @@ class Loader:
                 "--no-header needs --columns for a new table", hint="name them in the order of the file: --columns a,b"
             )
         columns = how.columns or (ours.names if ours is not None and how.header is False else None)
-        if columns is None and table is not None and form == files.JSON:
-            columns = [name for name in table.columns if name not in table.generated]
         known = Known(ours, tables.make_arrow_schema(read_columns(how.types) if how.types else {}))
         encoding = files.check_encoding(how.encoding)
         marks = Marks(how.escape is not None or how.dialect != CSV_DIALECT, how.null is not None)
@@ -274,15 +274,21 @@ class Loader:
 
         table = self._find_table()
         rows: DataFrame | None = None
+        generated: Mapping[str, str] = {}
         if table is not None:
             names = [name for name in staged.schema.names if name in table.columns]
-            rows = read_snapshot(session, table.uri, table.version, names)
-        dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows), staged)
+            rows, generated = read_snapshot(session, table.uri, table.version, names), table.demands.generated
+        dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows, generated), staged)
         read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
         skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
         has_nulls = rows is not None and self._check_key(rows, staged) and self.how.complete
         how = {"complete": self.how.complete, "has_nulls": has_nulls}
         found = compare_dump(dump, rows, has_bad=bool(skipped), **how)
+        refused = None if table is None else self._find_refused(session, table, found, dump, staged)
+        if refused is not None:
+            dump, refused_lines, refused_faults = refused
+            faults, skipped = (*faults, *refused_faults), skipped + refused_lines
+            found = compare_dump(dump, rows, has_bad=True, **how)
         most = self.how.max_delete
         if rows is not None and found.deleted and found.deleted > Fraction(str(most)) * (total := rows.count()):
             raise RefusedDump(
@@ -359,6 +365,36 @@ class Loader:
         if self.how.bad_rows == FAIL:
             raise refuse_lines(staged.reading.rows, [fault])
         return leave_out(dump, keys), [fault]
+
+    def _find_refused(
+        self, session: SparkSession, table: TableState, found: Difference, dump: DumpRows, staged: Staged
+    ) -> tuple[DumpRows, int, list[BadLines]] | None:
+        """Leave out the lines that the table's constraints refuse, or refuse the dump for them; None without any.
+
+        Raises:
+            RefusedDump: Naming the constraints and the lines.
+        """
+        from enrich.dumps.difference import find_places, leave_out
+        from enrich.frames.difference import Identity, complete_rows, mark_violations
+
+        if not table.demands.constraints or not found.operations.keys() & {"I", "U"}:
+            return None
+        identity = Identity(staged.key)
+        from enrich.delta.reads import read_snapshot
+
+        stored = read_snapshot(session, table.uri, table.version, list(table.columns))
+        rows = complete_rows(found.rows, stored, identity, table.demands)
+        marked, violated = mark_violations(rows, table.demands.constraints)
+        if not violated:
+            return None
+        faults = []
+        for each, (mark, count) in violated.items():
+            places = find_places(dump, marked.where(mark).select(*identity.names), SHOWN)
+            faults.append(BadLines(str(each), count, tuple(f"{staged.names[at]}:{line}" for at, line in places)))
+        if self.how.bad_rows == FAIL:
+            raise refuse_lines(staged.reading.rows, faults, staged.reading.marks.tell())
+        keys = marked.where(reduce(or_, [mark for mark, _ in violated.values()])).select(*identity.names)
+        return leave_out(dump, keys), keys.count(), faults
 
     def _write(self, session: SparkSession, write: _Write, result: LoadResult) -> LoadResult:
         """Make the commit and find it in the log.
@@ -440,11 +476,17 @@ class _Write:
         return -1 if self.table is None else self.table.version
 
 
-def _read_staged(session: SparkSession, path: str, staged: Staged, table: DataFrame | None) -> DumpRows:
-    """Return the staged rows, in the table's own types: a collation decides which keys are equal."""
+def _read_staged(
+    session: SparkSession, path: str, staged: Staged, table: DataFrame | None, generated: Mapping[str, str]
+) -> DumpRows:
+    """Return the staged rows, in the table's own types: a collation decides which keys are equal.
+
+    Where a generated column is null, it gets what the table would compute.
+    """
     from pyspark.sql import functions as F
 
     from enrich.dumps.difference import DumpRows, let_be_null
+    from enrich.frames.difference import fill_generated
 
     found = session.read.parquet(path)
     known = {} if table is None else {each.name: let_be_null(each.dataType) for each in table.schema.fields}
@@ -452,4 +494,5 @@ def _read_staged(session: SparkSession, path: str, staged: Staged, table: DataFr
         F.col(quote(name)).cast(known[name]).alias(name) if name in known else F.col(quote(name))
         for name in staged.schema.names
     ]
-    return DumpRows(found.select(*columns, FILE, LINE, BAD), staged.key, staged.schema.names, BAD, (FILE, LINE))
+    rows = fill_generated(found.select(*columns, FILE, LINE, BAD), generated)
+    return DumpRows(rows, staged.key, staged.schema.names, BAD, (FILE, LINE))

@@ -10,10 +10,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import result as results
-from enrich.base.errors import EnrichError
+from enrich.base.errors import Blocked, EnrichError
 from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
 from enrich.base.result import JobResult, State
+from enrich.base.schemas import NOT_NULL
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, name_left_key, quote
 from enrich.base.suites import MASS_CHANGE, list_needed_columns
 from enrich.delta import extents, reads, sink, tables
@@ -22,7 +23,7 @@ from enrich.delta.sink import Commit
 from enrich.delta.tables import keeps_values
 from enrich.frames import difference
 from enrich.frames.columns import is_within
-from enrich.frames.difference import Difference, Identity, QuarantineIdentity
+from enrich.frames.difference import Difference, Identity, QuarantineIdentity, complete_rows, mark_violations
 from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.plan import REPAIR, Plan
@@ -183,6 +184,9 @@ def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) ->
     result = replace(result, status=status, counts=counts)
     if status == results.UNCHANGED and not plan.advances:  # what was computed again is as it was
         return _end_unmoved(run, result)
+    for staged in (found.target, found.quarantine):
+        if staged is not None and found.changes:
+            _refuse_rows(run, staged)
     if plan.options.dry_run:
         version = plan.target.table.version if plan.target.table else None
         return replace(result, target_version=version, strategy=found.target.strategy)
@@ -331,3 +335,30 @@ def _match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed
     ranges = {column: found.ranges[name] for column, name in names if name in found.ranges}
     bounds = extents.find_bounds(uri, ranges)
     return replace(changed, near=[is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()])
+
+
+def _refuse_rows(run: Run, staged: StagedTable) -> None:
+    """Stop before a commit that a table would refuse: Delta would tell the values.
+
+    Raises:
+        Blocked: Naming the constraints and how many rows each refuses.
+    """
+    table, rows, stored = staged.table, staged.whole, None
+    if table is None or not table.demands.constraints:
+        return
+    constraints = table.demands.constraints
+    if rows is None:
+        rows = staged.difference.rows
+        stored = reads.read_snapshot(run.session, table.uri, table.version, list(table.columns))
+    else:  # with the schema, only CHECK stays
+        constraints = tuple(each for each in constraints if not each.path)
+    _, found = mark_violations(complete_rows(rows, stored, staged.identity, table.demands), constraints)
+    if found:
+        told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
+        what = "quarantine" if staged.is_quarantine else "target"
+        drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."
+        raise Blocked(
+            f"the {what} refuses rows of {run.plan.job.job!r}, nothing was written: {told}",
+            hint=f"correct the rows in the sources, leave them out with where: or a rule that quarantines, or take the"
+            f" constraint away with ALTER TABLE delta.`{table.uri}` {drop}; then run again",
+        )
