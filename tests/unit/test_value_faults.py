@@ -66,7 +66,11 @@ class _Thrown(Exception):
 @pytest.mark.parametrize(
     ("error", "lines", "helps"),
     [
-        (_Thrown("CAST_INVALID_INPUT", "22018", _Place("cast(o.part as int)", 0)), [9], "try_cast"),
+        (
+            _Thrown("CAST_INVALID_INPUT", "22018", _Place("cast(o.part as int)", 0)),
+            [9],
+            "try_cast(o.part as int) gives null there",
+        ),
         (_Thrown("CAST_INVALID_INPUT", "22018", _Place("cast(o.part as int)", 9)), [14], "try_cast"),
         (_Thrown("DIVIDE_BY_ZERO", "22012", _Place("o.x / o.y", 0)), [12], "try_divide"),
         (_Thrown("INVALID_ARRAY_INDEX", "22003", _Place("o.list[0]", 0)), [13], "get"),

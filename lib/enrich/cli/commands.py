@@ -282,11 +282,8 @@ def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> l
     help="How null is written, as it stands in the file: NULL, '\"NULL\"', '\"\"'; repeatable.  [default: '', '\\N']",
 )
 @add_option("--columns", metavar="A,B", callback=_split, help="The names of the columns, in the order of the file.")
-@add_option(
-    "--header/--no-header",
-    default=None,
-    help="Whether the first line names the columns, or is a row already; names of --columns take their place.",
-)
+@add_option("--header", is_flag=True, help="The first line names the columns; those of --columns take their place.")
+@add_option("--no-header", is_flag=True, help="The first line is a row already; it does not name the columns.")
 @add_option(
     "--types",
     metavar="T",
@@ -318,6 +315,10 @@ def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], d
     line is enough to refuse the whole dump (exit 3), unless --bad-rows is skip. The message has the numbers of the
     first ten lines and no values.
     """
+    named, unnamed = asked.pop("header"), asked.pop("no_header")
+    if named and unnamed:
+        raise click.UsageError("--header and --no-header say the opposite; give one of them")
+    asked["header"] = named if named or unnamed else None
     asked["null"] = asked["null"] or None
     if asked["delimiter"] == r"\t":
         asked["delimiter"] = "\t"

@@ -30,8 +30,9 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.errors import ConfigError, Fault, did_you_mean, show_text
 from enrich.base.failures import INSTEAD, ValueFault
+from enrich.project.expressions.functions import FUNCTIONS
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.syntax import JoinSyntax
 from enrich.project.yamlfile import PathStep, Tree
@@ -433,7 +434,10 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     if not found:
         said = f"job {job.job!r} cannot take a value ({fault.condition})"
         return ConfigError(said, hint="correct the row in its source, and run again", where=job.at("target"))
-    hint = f"correct the expression: {INSTEAD}; then run `{hints.refresh(job.job)}`"
+    helps, fragment = INSTEAD, show_text(" ".join(fault.fragment.split()))
+    if (called := re.match(r"(\w+)\(", fragment)) and f"try_{called[1].lower()}" in FUNCTIONS:
+        helps = f"try_{fragment} gives null there instead"
+    hint = f"correct the expression: {helps}; then run `{hints.refresh(job.job)}`"
     places = dict.fromkeys((what, at) for what, at, _ in found)
     what = " or ".join(what for what, _ in places)
     said = f"{what} of job {job.job!r} cannot be computed for a row ({fault.condition})"

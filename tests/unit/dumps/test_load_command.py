@@ -49,6 +49,7 @@ def test_a_refused_dump_is_told_with_lines_and_no_values(home: Path) -> None:
         (["--key", "id", "--columns", "id,m"], "give --header if it has other names for them, or --no-header"),
         (["--key", "id", "--columns", "n,id"], "in another order"),
         (["--key", "id", "--columns", "id,n,m"], "has 2 fields, and --columns names 3"),
+        (["--key", "id", "--columns", "id,n", "--header", "--no-header"], "say the opposite"),
         (["--key", "id", "--quote", "''"], "--quote is one character"),
         (["--key", "id", "--escape", ",", "--delimiter", ","], "--escape is one character, and not the delimiter"),
         (["--key", "id", "--no-header"], "--no-header needs --columns"),
