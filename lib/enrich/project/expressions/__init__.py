@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from enrich.base.errors import suggest
 from enrich.project.expressions.functions import FUNCTIONS, GROUPS, RESULTS, explain_function, split_words
 from enrich.project.expressions.lexer import ExpressionError, locate, tokenize
-from enrich.project.expressions.reading import NameResolver, Reading, list_nodes
+from enrich.project.expressions.reading import COMPARISONS, PREDICATES, NameResolver, Reading, list_nodes
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -111,66 +111,83 @@ def check_condition(text: str, columns: Collection[str]) -> Expression:
     return parse_expression(text, _Columns(frozenset(columns)))
 
 
+# What a part of an expression is; of several parts together, the greatest.
+_FIXED = 0  # no column, and no text but literals, which the lexer has checked
+_BYTES = 1  # the same with a binary literal, which becomes a text when it is cast
+_BUILT = 2  # a text, or something that holds one, which is put together although no column is read
+_OPEN = 3  # reads a column or a lambda variable: never the clock
+
 _TEXTS = f"{GROUPS['Text']} {GROUPS['JSON and variants']} array_join conv date_format from_unixtime reverse str_to_map"
-# Functions that may put a word together, and those of them that cast no argument to a date.
+# Functions that may put a word together.
 _BUILDERS = frozenset(name for name in _TEXTS.split() if RESULTS[name] not in ("int", "boolean")) - split_words(
     "char chr soundex space to_number try_to_number"
 )
-_KEEPERS = _BUILDERS - split_words("date_format decode from_unixtime")
+_MOMENTS = split_words("date timestamp timestamp_ltz timestamp_ntz")
+# What may cast an operand to a date or a timestamp, or compare it with one.
+_CASTING = COMPARISONS | split_words("Add Sub In Between Case If")
+_CASTING_CALLS = split_words(
+    f"{GROUPS['Conditions']} {GROUPS['Dates and times']} array date decode map sequence timestamp try_add try_subtract"
+)
 # Bytes become readable in these, or in a part of them, when they are cast.
 _CARRIERS = split_words("string variant array map struct")
 
 
 def _check_clock(reading: Reading) -> None:
-    """Refuse a text that Spark can compute before it sees a row, unless another text is made of it.
+    """Refuse a text that Spark can compute before it sees a row where it might be cast to a moment.
 
     Where such a text is cast to a date or a timestamp, openly or because it stands beside one, and is ``now``,
     ``today``, ``tomorrow`` or ``yesterday``, Spark puts the time of the run there (its optimizer's rule
     ``SpecialDatetimeValues``). It never does so with a column's value. The lexer refuses such literals.
     """
+    kinds: dict[int, int] = {}
     for node in list_nodes(reading.tree):
-        parts = [node]
-        if type(node).__name__ == "DPipe" and type(after := node.expression).__name__ in ("Add", "Sub"):
-            # Spark joins first in a || b - c.
-            while type(after).__name__ in ("Add", "Sub"):
-                after = after.this
-            parts = [node.this, after]
-        elif not _builds_text(reading, node) or _keeps_text(reading, node.parent):
-            continue
-        if not any(_reads_row(reading, part) for part in parts):
+        parts = [kinds[id(each)] for each in node.iter_expressions()]
+        if _BUILT in _list_cast(reading, node, parts):
             where = locate(reading.tokens[reading.start(node)].start)
             raise ExpressionError(
                 f"a text {where} of the expression is put together without a column; beside a date Spark might read it"
                 " as the time of the run",
                 hint="write the whole text in quotes",
             )
+        kinds[id(node)] = _find_kind(reading, node, parts)
 
 
-def _keeps_text(reading: Reading, node: exp.Expr | None) -> bool:
-    """Return whether a node makes another text of its parts, which is judged itself."""
-    if node is None or type(node).__name__ != "Anonymous":
-        return type(node).__name__ == "DPipe"
-    return reading.function(node) in _KEEPERS
+def _list_cast(reading: Reading, node: exp.Expr, parts: list[int]) -> list[int]:
+    """Return which parts of a node Spark might cast to a moment."""
+    name = type(node).__name__
+    if (wanted := reading.cast_to(node)) is not None:
+        return parts[:1] if wanted.split()[0].lower() in _MOMENTS else []
+    if name == "Anonymous":
+        return parts if reading.function(node) in _CASTING_CALLS else []
+    if name == "DPipe" and parts[0] != _OPEN and type(after := node.expression).__name__ in ("Add", "Sub"):
+        while type(after).__name__ in ("Add", "Sub"):  # Spark joins first in a || b - c
+            after = after.this
+        return [] if any(type(each).__name__ == "Column" for each in after.walk()) else [_BUILT]
+    return parts[1:] if name == "Bracket" else parts if name in _CASTING else []
 
 
-def _builds_text(reading: Reading, node: exp.Expr) -> bool:
-    wanted, name = reading.cast_to(node), type(node).__name__
-    function = reading.function(node) if name == "Anonymous" else ""
-    if function == "string" or (wanted is not None and wanted.split()[0].lower() in _CARRIERS):
-        return any(_holds_bytes(reading, each) for each in node.walk())
-    return name == "DPipe" or function in _BUILDERS
-
-
-def _holds_bytes(reading: Reading, node: exp.Expr) -> bool:
-    if type(node).__name__ == "Anonymous":
-        return reading.function(node) == "unhex"
-    return type(node).__name__ == "Literal" and reading.token(node).text[:2].lower() in ("x'", 'x"')
-
-
-def _reads_row(reading: Reading, node: exp.Expr) -> bool:
-    """Return whether a node reads a column or a lambda variable; a type's name is known without a row."""
-    found = node.walk(prune=lambda each: type(each).__name__ == "Anonymous" and reading.function(each) == "typeof")
-    return any(
-        type(each).__name__ == "Identifier" and (type(each.parent).__name__ != "Dot" or each.arg_key != "expression")
-        for each in found
-    )
+def _find_kind(reading: Reading, node: exp.Expr, parts: list[int]) -> int:
+    """Return what a node is, given what its parts are."""
+    name, kind = type(node).__name__, max(parts, default=_FIXED)
+    if name in ("Column", "Identifier"):
+        return _OPEN
+    if name == "Literal":
+        return _BYTES if reading.token(node).text[:2].lower() in ("x'", 'x"') else _FIXED
+    if name == "Dot":
+        return parts[0]
+    if name == "DPipe":
+        return max(kind, _BUILT)
+    if (wanted := reading.cast_to(node)) is not None:
+        carries = wanted.split()[0].lower() in (*_CARRIERS, "binary")
+        if parts[0] == _OPEN or not carries:
+            return parts[0] if parts[0] == _OPEN else _FIXED
+        return _BUILT if parts[0] == _BYTES and wanted.lower() != "binary" else parts[0]
+    if name == "Anonymous":
+        function = reading.function(node)
+        if function == "typeof":  # a type's name, known without a row
+            return _FIXED
+        if function in _BUILDERS or (function == "string" and kind == _BYTES):
+            return max(kind, _BUILT)
+        return max(kind, _BYTES) if function == "unhex" else kind
+    makes_none = name in COMPARISONS | PREDICATES and kind != _OPEN
+    return _FIXED if makes_none else kind

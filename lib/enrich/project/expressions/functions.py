@@ -102,6 +102,15 @@ UNITS = split_words(
     " years quarters months weeks days hours minutes seconds milliseconds microseconds dayofyear"
 )
 
+# Words that may stand between arguments where other functions have a comma.
+SEPARATORS = {
+    "extract": split_words("from"),
+    "trim": split_words("from"),
+    "substr": split_words("from for"),
+    "substring": split_words("from for"),
+    "overlay": split_words("placing from for"),
+}
+
 # A cast may name these, and array<…>, map<…> and struct<…> of them.
 TYPES = split_words(
     "bigint binary boolean byte date dec decimal double float int integer long numeric real short smallint string"

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from enrich.base.errors import suggest
 from enrich.project.expressions import functions
-from enrich.project.expressions.functions import FUNCTIONS, LAMBDAS, TYPES, UNITS, WITH_UNIT, split_words
+from enrich.project.expressions.functions import FUNCTIONS, LAMBDAS, SEPARATORS, TYPES, UNITS, WITH_UNIT, split_words
 from enrich.project.expressions.lexer import ExpressionError, Token, locate
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _KEYWORDS = _CONSTANTS | split_words(
 )
 COMPARISONS = split_words("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ")
 MATCHES = split_words("Like ILike RegexpLike")
-PREDICATES = MATCHES | split_words("In Is Between Not And Or")
+PREDICATES = MATCHES | split_words("In Is Between Escape Not And Or")
 _OPERATORS = COMPARISONS | split_words(
     """
     Add Sub Mul Div IntDiv Mod BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift DPipe Neg BitwiseNot
@@ -191,7 +191,7 @@ class Reading:
             raise ExpressionError("expected a scalar expression; a part of it is none, or is not complete")
         operands = [parts[name] for name in ("this", "expression", "low", "high") if parts.get(name)]
         refused = PREDICATES if kind in _OPERATORS else frozenset[str]()
-        if kind in PREDICATES - split_words("Not And Or"):
+        if kind in PREDICATES - split_words("Not And Or Escape"):
             refused = PREDICATES | COMPARISONS
         elif kind == "Anonymous" and place_of(node) in self.with_unit:  # else Spark reads the unit as a column
             refused, operands = PREDICATES, node.expressions
@@ -402,13 +402,19 @@ class Reading:
         elif name in WITH_UNIT and self._token.lower in UNITS and self._next.lower == ",":
             self.with_unit.add(place)
             self._hand_literal(1)
+        elif name == "trim":
+            opened = self._next.lower != "." and self._take("both", "leading", "trailing")
+            # An operator would make a name of the word before it.
+            if self._take("from") or opened:
+                if self._token.type not in ("string", "word", "quoted") and self._token.lower != "from":
+                    self._fail(f"expected a text or a name, found {self._show_token()}")
 
     # --- behind an operand
 
     def _read_on(self, word: str, frame: _Frame) -> None:
         if word and word == frame.end:
             self._close(frame)
-        elif frame.end == ")" and (word == "," or (word == "from" and frame.function == "extract")):
+        elif frame.end == ")" and (word == "," or word in SEPARATORS.get(frame.function, ())):
             self._hand_operator("COMMA")
             self._operators -= 1
             frame.count += 1
@@ -450,6 +456,11 @@ class Reading:
             self._at += 1
         elif word == "is":
             self._read_is()
+        elif word == "escape" and self._next.type == "string":
+            self._hand_operator("ESCAPE")
+            self._hand("STRING", str(self._at))
+            self._at += 1
+            self._is_open, self._is_closed = False, True
         elif word == "[" and self._has_steps:
             self._operators += 1
             self._open(_Frame("]"), "L_BRACKET")
