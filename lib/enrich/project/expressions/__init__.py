@@ -169,25 +169,25 @@ def _list_cast(reading: Reading, node: exp.Expr, parts: list[int]) -> list[int]:
 def _find_kind(reading: Reading, node: exp.Expr, parts: list[int]) -> int:
     """Return what a node is, given what its parts are."""
     name, kind = type(node).__name__, max(parts, default=_FIXED)
-    if name in ("Column", "Identifier"):
-        return _OPEN
-    if name == "Literal":
-        return _BYTES if reading.token(node).text[:2].lower() in ("x'", 'x"') else _FIXED
-    if name == "Dot":
-        return parts[0]
-    if name == "DPipe":
-        return max(kind, _BUILT)
     if (wanted := reading.cast_to(node)) is not None:
-        carries = wanted.split()[0].lower() in (*_CARRIERS, "binary")
-        if parts[0] == _OPEN or not carries:
-            return parts[0] if parts[0] == _OPEN else _FIXED
-        return _BUILT if parts[0] == _BYTES and wanted.lower() != "binary" else parts[0]
-    if name == "Anonymous":
+        if parts[0] == _BYTES and wanted.split()[0].lower() in _CARRIERS:
+            return _BUILT
+        keeps = parts[0] == _OPEN or wanted.split()[0].lower() in (*_CARRIERS, "binary")
+        return parts[0] if keeps else _FIXED
+    if name in ("Column", "Identifier"):
+        kind = _OPEN
+    elif name == "Literal":
+        kind = _BYTES if reading.token(node).text[:2].lower() in ("x'", 'x"') else _FIXED
+    elif name == "Dot":
+        kind = parts[0]
+    elif name == "DPipe":
+        kind = max(kind, _BUILT)
+    elif name == "Anonymous":
         function = reading.function(node)
-        if function == "typeof":  # a type's name, known without a row
-            return _FIXED
-        if function in _BUILDERS or (function == "string" and kind == _BYTES):
-            return max(kind, _BUILT)
-        return max(kind, _BYTES) if function == "unhex" else kind
-    makes_none = name in COMPARISONS | PREDICATES and kind != _OPEN
-    return _FIXED if makes_none else kind
+        builds = function in _BUILDERS or (function == "string" and kind == _BYTES)
+        # A type's name is known without a row; unhex gives what a binary literal is.
+        least = _BUILT if builds else _BYTES if function == "unhex" else _FIXED
+        kind = _FIXED if function == "typeof" else max(kind, least)
+    elif name in COMPARISONS | PREDICATES and kind != _OPEN:
+        kind = _FIXED
+    return kind

@@ -395,7 +395,12 @@ class Reading:
         self._open(_Frame(")", name), "L_PAREN")
         if self._token.lower == ")":
             self._close(self._frames[-1])
-        elif name == "extract":
+        else:
+            self._read_first_words(name, place)
+
+    def _read_first_words(self, name: str, place: int) -> None:
+        """Read the words that only this function has before its arguments."""
+        if name == "extract":
             if self._token.type != "word" or self._next.lower != "from":
                 self._fail("extract is written extract(year from alias.column)")
             self._hand_literal(1)
@@ -404,10 +409,9 @@ class Reading:
             self._hand_literal(1)
         elif name == "trim":
             opened = self._next.lower != "." and self._take("both", "leading", "trailing")
-            # An operator would make a name of the word before it.
-            if self._take("from") or opened:
-                if self._token.type not in ("string", "word", "quoted") and self._token.lower != "from":
-                    self._fail(f"expected a text or a name, found {self._show_token()}")
+            is_value = self._take("from") or opened  # an operator would make a name of the word before it
+            if is_value and self._token.type not in ("string", "word", "quoted") and self._token.lower != "from":
+                self._fail(f"expected a text or a name, found {self._show_token()}")
 
     # --- behind an operand
 
