@@ -31,8 +31,6 @@ class WholeFile:
             self.path = path.resolve()
             self._scratch = self.path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:12]}")
             self._scratch.touch(exist_ok=False)
-            if self.path.exists():
-                shutil.copymode(self.path, self._scratch)
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead to one another
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise ConfigError(f"{named} {str(path)!r} cannot be written: {reason}", hint=hint) from error
@@ -46,10 +44,12 @@ class WholeFile:
     def write(self, text: str) -> None:
         """Put ``text`` and a line break into the file."""
         self._scratch.write_text(text + "\n", encoding="utf-8")
+        if self.path.exists():
+            shutil.copymode(self.path, self._scratch)
         self._scratch.replace(self.path)
 
     def drop(self) -> None:
-        """Remove what was prepared; does nothing after ``write``."""
+        """Remove what was prepared and not written."""
         self._scratch.unlink(missing_ok=True)
 
 

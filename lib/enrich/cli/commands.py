@@ -15,7 +15,7 @@ from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_run, format_table
 from enrich.base.errors import ConfigError, parse_duration
-from enrich.base.result import UNCHANGED, name_deployment
+from enrich.base.result import UNCHANGED, RunResult, name_deployment
 from enrich.cli import checks, listing, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
@@ -86,13 +86,39 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @add_option(
     "--quiet", is_flag=True, help="Print no progress on stderr, and no last line on stdout that sums up the run."
 )
+@add_option(
+    "--every",
+    metavar="D",
+    help="Run again every D (30s, 1m, 12h), in one process with one warm session, until SIGTERM or SIGINT ends it."
+    " Without a change no Spark starts. conf/, jobs/ and expectations/ are read once.",
+)
 @with_call
-def run(call: Call, /, *, skip_code: int | None, **asked: Any) -> Answer:
+def run(call: Call, /, *, skip_code: int | None, every: str | None, **asked: Any) -> Answer | int:
     """Bring the targets of all jobs, or of the jobs named, up to date."""
+    seconds = None if every is None else parse_duration(every)
+    if every is not None:
+        if not seconds:
+            raise ConfigError(f"--every {every!r} is not a duration", hint="valid forms are 30s, 1m, 12h")
+        once = ("since", "until", "full_refresh", "retry_quarantined", "dry_run")
+        if given := [name for name in once if asked[name]] or ["skip_code"] * (skip_code is not None):
+            told = "--" + given[0].replace("_", "-")
+            raise ConfigError(f"{told} is about one run, --every about many", hint=f"run once with {told} before")
     project, jobs = call.choose_jobs(asked)
-    found = enrich.run(project, jobs=jobs, on_result=call.keep, **asked)
-    is_idle = found.exit_code == 0 and all(job.status == UNCHANGED for job in found.jobs)
-    code = skip_code if is_idle and skip_code is not None else found.exit_code
+
+    def run_once() -> RunResult:
+        call.done.clear()
+        return enrich.run(project, jobs=jobs, on_result=call.keep, **asked)
+
+    def is_idle(found: RunResult) -> bool:
+        return found.exit_code == 0 and all(job.status == UNCHANGED for job in found.jobs)
+
+    def say(found: RunResult) -> None:
+        call.say(found.to_dict(), None if is_idle(found) else format_run(found, quiet=call.quiet))
+
+    if seconds:
+        return process.repeat(seconds, run_once, say)
+    found = run_once()
+    code = skip_code if skip_code is not None and is_idle(found) else found.exit_code
     return Answer(found.to_dict(), format_run(found, quiet=call.quiet), code)
 
 

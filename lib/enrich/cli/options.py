@@ -105,6 +105,7 @@ class Call:
     output: str = "text"
     quiet: bool = True
     done: list[Any] = field(default_factory=list)
+    file: WholeFile | None = None
 
     def load_project(self, *, all_suites: bool = False, needs_jobs: bool = True) -> Project:
         """Load the project from its files alone."""
@@ -134,11 +135,11 @@ class Call:
         if not process.is_seen(self.output):
             process.say_error(text, job)
 
-    def say(self, data: dict[str, Any], text: str | None, file: WholeFile | None = None) -> None:
+    def say(self, data: dict[str, Any], text: str | None) -> None:
         """Write an answer to stdout, as JSON or for people, and as JSON to ``file``."""
         line = process.format_json_line(data)
-        if file is not None:
-            file.write(line)
+        if self.file is not None:
+            self.file.write(line)
         shown = line if self.output == "json" else text
         if shown is not None:
             process.say_result(shown)
@@ -170,10 +171,9 @@ def with_call(command: Callable[..., Answer | int]) -> Callable[..., int]:
         path: Path | None = asked.pop("result_file", None)
         unknown = {"run_id": None, "dry_run": asked["dry_run"]} if "dry_run" in asked else {}
         with work_at(call.target, call.project_dir), ExitStack() as cleanup:
-            file = None
             try:
                 if path is not None:
-                    file = cleanup.enter_context(WholeFile(path, "--result-file", "nothing was run"))
+                    call.file = cleanup.enter_context(WholeFile(path, "--result-file", "nothing was run"))
                 answer = command(call, **asked)
             except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
                 raise
@@ -181,11 +181,11 @@ def with_call(command: Callable[..., Answer | int]) -> Callable[..., int]:
                 known, code = process.explain_end(error)
                 jobs = [job.to_dict() for job in call.done]
                 end = {"exit_code": code, "jobs": jobs, "error": str(known)}
-                call.say({**unknown, **name_deployment(call.target), **end}, None, file)
+                call.say({**unknown, **name_deployment(call.target), **end}, None)
                 return process.report_error(known, code)
             if isinstance(answer, int):
                 return answer
-            call.say(answer.data, answer.text, file)
+            call.say(answer.data, answer.text)
             return answer.exit_code
 
     return answered

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
@@ -22,9 +22,10 @@ import click
 
 from enrich.base import context
 from enrich.base.console import clean
-from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
+from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed, find_gravest
 from enrich.base.extras import find_missing_extra
 from enrich.base.failures import tell_frames
+from enrich.base.result import RunResult
 
 log = logging.getLogger("enrich")
 
@@ -304,14 +305,43 @@ def _handle_signal(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(_arrived[0])
 
 
+def repeat(seconds: float, tick: Callable[[], RunResult], say: Callable[[RunResult], None]) -> int:
+    """Do ``tick`` again and again, ``seconds`` from start to start, until a signal arrives or the JVM has died.
+
+    A signal between two ticks ends the command in order; in a tick, it ends that one as it ends any run. Where a tick
+    takes longer than ``seconds``, the next one begins at once. Returns the gravest of the exit codes that the jobs
+    ended with when they were last run.
+    """
+    codes: dict[str, int] = {}
+    while True:
+        started = time.monotonic()
+        found = tick()
+        codes.update({job.job: job.exit_code for job in found.jobs})
+        with contextlib.suppress(Interrupted):
+            say(found)
+            if not _has_lost_jvm():
+                time.sleep(max(0.0, started + seconds - time.monotonic()))
+                continue
+            log.warning("the JVM has ended: start the command again")
+        return find_gravest(codes.values())
+
+
+def _find_jvm() -> subprocess.Popen[bytes] | None:
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    return getattr(getattr(context, "_gateway", None), "proc", None)
+
+
+def _has_lost_jvm() -> bool:
+    found = _find_jvm()
+    return found is not None and found.poll() is not None
+
+
 def kill_jvm() -> None:
     """Kill the JVM that this process has started, if any.
 
     Left alive, it would end the statement in hand before it listened to anything else, and might commit.
     """
-    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
-    process = getattr(getattr(context, "_gateway", None), "proc", None)
-    if process is not None:
+    if (process := _find_jvm()) is not None:
         process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_SECONDS / 4)  # once it is gone, the log is final
