@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from enrich import load_project, plan, verify
 from enrich.base.result import JobResult
@@ -73,17 +73,11 @@ def orders(prepared: Prepared) -> Lab:
     return prepared("orders", write_orders)
 
 
-def sql(lab: Lab, statement: str) -> None:
-    """Let another writer change the orders, written as {}."""
-    lab.spark.sql(statement.replace("{}", f"delta.`{lab.path('orders')}`"))
-
-
-def repartition(lab: Lab, *by: str, keep: str = "true") -> None:
-    """Overwrite the orders with some of their rows, and with other partition columns."""
-    rows = lab.spark.read.format("delta").load(lab.path("orders")).where(keep)
-    found = lab.spark.createDataFrame(rows.collect(), rows.schema).coalesce(1)
-    how = found.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
-    (how.partitionBy(*by) if by else how).save(lab.path("orders"))
+def repartition(lab: Lab, *by: str, without: int = 0) -> None:
+    """Overwrite the orders with all of them but one, and with other partition columns."""
+    kept = [row for row in lab.rows("orders") if row["id"] != without]
+    data = pa.Table.from_pylist(kept, schema=lab.schema("orders"))
+    write_deltalake(lab.path("orders"), data, mode="overwrite", schema_mode="overwrite", partition_by=[*by])
 
 
 def rows(lab: Lab, job: str, *columns: str) -> set[Row]:
@@ -112,25 +106,25 @@ BEGUN = {(1, "a", 1), (2, "c", 2), (3, "b", 1)}
 
 def there_at_once(lab: Lab) -> set[Row]:
     """The overwrite is the first commit of the window, and a row goes with it."""
-    repartition(lab, "place", keep="id <> 2")
+    repartition(lab, "place", without=2)
     return BEGUN
 
 
 def there_after_changes(lab: Lab) -> set[Row]:
     """Commits before and after the overwrite have changes of their own."""
-    sql(lab, "UPDATE {} SET amount = 7 WHERE id = 1")
-    sql(lab, "INSERT INTO {} VALUES (4, 'd', 4)")
-    repartition(lab, "place", keep="id <> 2")
-    sql(lab, "UPDATE {} SET place = 'z' WHERE id = 3")
+    lab.change("orders", "id = 1", amount="7")
+    lab.append("orders", order(4, "d", 4))
+    repartition(lab, "place", without=2)
+    lab.change("orders", "id = 3", place="'z'")
     return BEGUN | {(1, "a", 7), (4, "d", 4), (3, "z", 1)}
 
 
 def there_and_back(lab: Lab) -> set[Row]:
     """Both ends of the window, and the table now, have the same partition columns: only the log tells."""
     repartition(lab, "place")
-    sql(lab, "UPDATE {} SET amount = 7 WHERE id = 1")
-    sql(lab, "RESTORE TABLE {} TO VERSION AS OF 1")
-    sql(lab, "DELETE FROM {} WHERE id = 2")
+    lab.change("orders", "id = 1", amount="7")
+    DeltaTable(lab.path("orders")).restore(1)
+    lab.drop("orders", "id = 2")
     return BEGUN | {(1, "a", 7)}
 
 
@@ -150,7 +144,8 @@ def test_a_source_is_overwritten_with_other_partition_columns(orders: Lab, play:
     assert list_differing(orders, said) == []
     counted = next(each for each in done if each.job == "named").state
     assert counted is not None
-    assert {check.status for check in verify(load_project(orders.home), spark=orders.spark).jobs} == {"equal"}
+    if play is there_and_back:  # what `verify` says once, the comparison above says always
+        assert {check.status for check in verify(load_project(orders.home), spark=orders.spark).jobs} == {"equal"}
     assert {each.status for each in orders.run_all().jobs} == {"unchanged"}
 
 
@@ -161,10 +156,10 @@ def plan_all(lab: Lab) -> Any:
 @pytest.mark.soak
 def test_a_window_that_ends_before_the_overwrite_is_read_as_the_table_was_then(orders: Lab) -> None:
     """Also for a record of a release that did not know partition columns."""
-    sql(orders, "INSERT INTO {} VALUES (4, 'd', 4)")
-    sql(orders, "UPDATE {} SET amount = 7 WHERE id = 1")
-    repartition(orders, "place", keep="id <> 2")
-    sql(orders, "DELETE FROM {} WHERE id = 3")
+    orders.append("orders", order(4, "d", 4))
+    orders.change("orders", "id = 1", amount="7")
+    repartition(orders, "place", without=2)
+    orders.drop("orders", "id = 3")
     done = orders.run_all(until="o=v3").jobs
     assert [each.error for each in done] == [None] * 4
     assert not any(each.sources["o"].compared for each in done)

@@ -139,7 +139,9 @@ def test_who_sleeps_in_front_of_the_quarantines_merge_has_lost(shop: Shop, unloc
     shop.assert_current("checked")
 
 
-@pytest.mark.parametrize(("name", "hit"), [("quarantine.after", 1), ("merge.before", 2)])
+@pytest.mark.parametrize(
+    ("name", "hit"), [pytest.param("quarantine.after", 1, marks=pytest.mark.soak), ("merge.before", 2)]
+)
 def test_who_sleeps_between_quarantine_and_target_has_lost(shop: Shop, unlocked: None, name: str, hit: int) -> None:
     with halted(shop.lab, name, hit) as sleeper:
         shop.change("checked")

@@ -85,6 +85,10 @@ class Lab:
 
         write_deltalake(self.path(name), pa.Table.from_pylist(list(rows), schema=self.schema(name)), mode="append")
 
+    def change(self, name: str, predicate: str, **values: str) -> None:
+        """Give rows the values of SQL expressions."""
+        DeltaTable(self.path(name)).update(values, predicate=predicate)
+
     def drop(self, name: str, predicate: str) -> None:
         """Delete rows."""
         DeltaTable(self.path(name)).delete(predicate)

@@ -79,8 +79,9 @@ def test_structs_that_gain_fields_and_columns_that_get_a_type(lab: Lab) -> None:
     lab.spark.sql(f"UPDATE delta.`{lab.path('persons')}` SET name = 'Eve', notes = {notes} WHERE id = 3")
     write(lab, AFTER.format(id=4, name="CAST(NULL AS STRING)").replace("NULL AS nick", "'n' AS nick"))
     run(lab)
-    checks = enrich.verify(enrich.load_project(lab.home), spark=lab.spark).jobs
-    assert {each.job: each.status for each in checks} == dict.fromkeys(JOBS, "equal"), checks
+    others = [name for name in JOBS if name not in ("whole", "past")]  # those two are read below
+    checks = enrich.verify(enrich.load_project(lab.home), others, spark=lab.spark).jobs
+    assert {each.job: each.status for each in checks} == dict.fromkeys(others, "equal"), checks
     rows = sorted(read(lab, "past"), key=lambda row: (row["id"], row["valid_from"]))
     past = [(row["id"], row["name"], row["home"]["zip"], row["nick"]) for row in rows]
     assert past == [(1, "Anna", None, None), (1, "Anna", "1", None), (2, "Otto", "3000", None),

@@ -87,12 +87,11 @@ def test_until_then_catch_up_then_replay(history: Lab) -> None:
 
     # A replay recomputes what any commit of the window changed, also what a later one took back, and finds it right.
     version = last.target_version
-    for _ in range(2):
-        replay = lab.run(since="accounts=v1", until="accounts=v4,consents=v3")
-        window = replay.sources["accounts"]
-        assert (replay.mode, replay.status, replay.exit_code) == ("replay", "unchanged", 0)
-        assert (window.start, window.to, window.changes, replay.counts.affected_keys) == (1, 5, 2, 2)
-        assert replay.target_version == version
+    replay = lab.run(since="accounts=v1", until="accounts=v4,consents=v3")
+    window = replay.sources["accounts"]
+    assert (replay.mode, replay.status, replay.exit_code) == ("replay", "unchanged", 0)
+    assert (window.start, window.to, window.changes, replay.counts.affected_keys) == (1, 5, 2, 2)
+    assert replay.target_version == version
     whole = lab.run(since="beginning", until="0m")
     assert (whole.status, whole.counts.affected_keys, whole.target_version) == ("unchanged", 4, version)
     assert_promise(lab)
@@ -148,8 +147,6 @@ def test_a_gap_up_to_the_latest_version_is_recorded(history: Lab) -> None:
     lab.put("accounts", account("u4", "4@example.com"))  # 6
     later = lab.run()
     assert (later.sources["accounts"].start, later.sources["accounts"].to, later.counts.affected_keys) == (5, 6, 1)
-    lab.run(full_refresh=True)
-    assert_promise(lab)
 
 
 def test_until_holds_for_what_the_same_run_writes_but_not_at_a_first_run(consents: Lab) -> None:
@@ -177,7 +174,7 @@ def test_tables_that_keep_in_commit_timestamps(history: Lab) -> None:
     on = "ALTER TABLE delta.`{}` SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"
     for name in (*SOURCES, "customers"):
         lab.spark.sql(on.format(lab.path(name)))
-    accounts = spark_table(lab, "accounts")
+    accounts = spark_table(lab, "accounts")  # delta-rs writes no such times
     accounts.update("id = 'u3'", {"email": "'third@example.com'"})
     accounts.update("id = 'u3'", {"email": "'drei@example.com'"})
     accounts.delete("id = 'u9'")
@@ -193,8 +190,6 @@ def test_tables_that_keep_in_commit_timestamps(history: Lab) -> None:
     assert_promise(lab)
     assert "inCommitTimestamp" in lab.log("customers")[0]
     assert lab.run().status == "unchanged"
-    assert lab.run(full_refresh=True).exit_code == 0
-    assert_promise(lab)
 
 
 def spark_table(lab: Lab, name: str) -> Any:

@@ -135,9 +135,10 @@ def check_one_key(why: Why) -> None:
     row = why("wide", "p0")["row"]
     assert (row["reason"], row["version"], row["source"]) == ("deleted_at", 2, "products")
     near = {"reason": "near_miss", "kind": "combination"}
-    assert why("wide", "P1 ")["row"] == {**near, "source": "products"}
+    found = why("wide", "P1 ")
+    assert found["row"] == {**near, "source": "products"}
     # Nothing refers to the lookups of a row that is not there.
-    assert why("wide", "P1 ")["lookups"] == {
+    assert found["lookups"] == {
         "products": near,
         **{each: {**near, "source": "products"} for each in ("merchants", "countries", "tags")},
     }
