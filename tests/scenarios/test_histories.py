@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 
 import enrich
 from differential.clocks import read_raw_times
@@ -61,7 +62,24 @@ PAST: Told = [
 
 @pytest.fixture
 def past(prepared: Prepared) -> Lab:
+    """Give the commits and their job, which has not run yet."""
     return prepared("past", write_past)
+
+
+def run_past(lab: Lab) -> None:
+    """Run the job over the whole past, and another one that reads its target."""
+    write_past(lab)
+    lab.job(
+        "job: open_versions\nsources: {v: {table: versions, key: [id, valid_from]}}\nfrom: v\n"
+        "where: v.valid_to is null\ntarget: {table: open_versions}\n"
+    )
+    assert [each.status for each in lab.run_all().jobs] == ["created", "created"]
+
+
+@pytest.fixture
+def consumed(prepared: Prepared) -> Lab:
+    """Give the history after one run that took the whole past, and a job that reads it."""
+    return prepared("consumed past", run_past)
 
 
 def told(lab: Lab, name: str = "versions", *columns: str) -> Told:
@@ -78,8 +96,8 @@ def told(lab: Lab, name: str = "versions", *columns: str) -> Told:
 
 
 def verify(lab: Lab, **how: Any) -> Any:
-    """Verify the only job."""
-    (check,) = enrich.verify(enrich.load_project(lab.home), spark=lab.spark, **how).jobs
+    """Verify the history."""
+    (check,) = enrich.verify(enrich.load_project(lab.home), ["versions"], spark=lab.spark, **how).jobs
     return check
 
 
@@ -92,15 +110,19 @@ def lose_feed(lab: Lab, version: int) -> None:
                 (Path(lab.path("source")) / each[kind]["path"]).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize(
-    "cuts",
-    [
-        (),
-        pytest.param((1, 2, 3, 4, 5, 6, 7), marks=pytest.mark.soak),
-        pytest.param((3, 5), marks=pytest.mark.soak),
-    ],
-    ids=["one window", "each commit", "three"],
-)
+def test_a_history_of_one_window_is_the_source_of_another_job_of_the_same_run(consumed: Lab) -> None:
+    assert told(consumed) == PAST
+    assert told(consumed, "open_versions") == [each for each in PAST if each[2] is None]
+    check = verify(consumed)
+    assert (check.status, check.differences) == ("equal", [])
+    assert [each.status for each in consumed.run_all().jobs] == ["unchanged", "unchanged"]
+    consumed.put("source", row("u1", "z"))  # 9
+    assert [each.status for each in consumed.run_all().jobs] == ["updated", "updated"]
+    assert ("u1", 9, None, "z") in told(consumed, "open_versions")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("cuts", [(1, 2, 3, 4, 5, 6, 7), (3, 5)], ids=["each commit", "three"])
 def test_a_history_does_not_depend_on_the_cuts(past: Lab, cuts: tuple[int, ...]) -> None:
     for cut in cuts:
         past.run(until=f"v{cut}")
@@ -113,9 +135,15 @@ def test_a_history_does_not_depend_on_the_cuts(past: Lab, cuts: tuple[int, ...])
 
 
 def test_replays_change_nothing_and_restored_targets_are_made_good(past: Lab) -> None:
+    """And on the way, why and plan know a history."""
     past.run(until="v2")
-    past.run(until="v6")
+    past.run(until="v4")
+    assert explain(past, "u2").reason != "matched"
+    assert explain(past, "u1").reason == "matched"
+    planned = enrich.plan(enrich.load_project(past.home), spark=past.spark)
+    assert json.dumps(planned.to_dict(), default=str)
     past.run()
+    assert told(past) == PAST
     replayed = past.run(since="v3")
     assert (replayed.status, replayed.counts.inserted, replayed.counts.updated) == ("unchanged", 0, 0)
     assert past.run(since="v2", until="v6").status == "unchanged"
@@ -137,14 +165,14 @@ def test_what_is_restored_or_always_was(past: Lab) -> None:
     assert ("u1", 3, None, "a") in told(past, "again")
 
 
-def test_another_table_at_the_place_of_the_source(past: Lab) -> None:
-    past.run()
-    before = past.rows("versions")
-    shutil.rmtree(past.path("source"))
-    past.table("source", "id", {"id": pa.string(), "mail": pa.string(), "note": pa.string()}, [row("u1", "new")])
-    refused = past.run(full_refresh=True)
+def test_another_table_at_the_place_of_the_source(consumed: Lab) -> None:
+    before = consumed.rows("versions")
+    shutil.rmtree(consumed.path("source"))
+    columns = {"id": pa.string(), "mail": pa.string(), "note": pa.string()}
+    consumed.table("source", "id", columns, [row("u1", "new")])
+    refused = consumed.run("versions", full_refresh=True)
     assert (refused.exit_code, "'s' is another table now" in str(refused.error)) == (5, True), refused.error
-    assert past.rows("versions") == before
+    assert consumed.rows("versions") == before
 
 
 def test_lost_feeds(past: Lab) -> None:
@@ -220,7 +248,7 @@ def test_a_column_that_the_source_gains_and_one_that_it_loses(past: Lab) -> None
     past.run()
     before = past.rows("versions")
     table = past.path("source")
-    past.spark.sql(f"ALTER TABLE delta.`{table}` ADD COLUMN (more INT)")  # 9
+    DeltaTable(table).alter.add_columns([Field("more", PrimitiveType("integer"))])  # 9
     assert past.run().counts.inserted == 0
     past.put("source", {**row("u1", "a"), "more": 1})  # 10
     past.run()
@@ -236,26 +264,9 @@ def test_a_column_that_the_source_gains_and_one_that_it_loses(past: Lab) -> None
     assert (gone.exit_code, "'note'" in str(gone.error)) == (5, True)
 
 
-def test_why_plan_and_lineage_know_histories(past: Lab) -> None:
-    project = enrich.load_project(past.home)
-    past.run(until="v4")
-    why = enrich.why(project, "versions", {"id": "u2"}, spark=past.spark)
-    assert why.row.reason != "matched"
-    assert enrich.why(project, "versions", {"id": "u1"}, spark=past.spark).row.reason == "matched"
-    plan = enrich.plan(project, spark=past.spark)
-    assert json.dumps(plan.to_dict(), default=str)
-
-
-def test_a_history_is_the_source_of_another_job_of_the_same_run(past: Lab) -> None:
-    past.job(
-        "job: open_versions\nsources: {v: {table: versions, key: [id, valid_from]}}\nfrom: v\n"
-        "where: v.valid_to is null\ntarget: {table: open_versions}\n"
-    )
-    past.run_all()
-    assert told(past, "open_versions") == [each for each in PAST if each[2] is None]
-    past.put("source", row("u1", "z"))  # 9
-    assert [each.status for each in past.run_all().jobs] == ["updated", "updated"]
-    assert ("u1", 9, None, "z") in told(past, "open_versions")
+def explain(lab: Lab, key: str) -> Any:
+    """Ask why the rows of a key are as they are."""
+    return enrich.why(enrich.load_project(lab.home), "versions", {"id": key}, spark=lab.spark).row
 
 
 @pytest.mark.soak
