@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -222,14 +222,26 @@ def test_no_marked_value_leaves(
 ) -> None:
     search, lake = Search(), planted / "lake"
 
-    def run(what: str, *args: object) -> tuple[int, dict[str, Any]]:
+    def run(what: str, *args: object, ends: Callable[..., int]) -> tuple[int, dict[str, Any]]:
         file = tmp_path / "result.json"
-        result = search.heard(what, call("--project-dir", planted, "run", *args, "--result-file", file))
+        code = ends(what, "--project-dir", planted, "run", *args, "--result-file", file)
         search.said.append((f"{what}: result file", file.read_text()))
-        return result.exit_code, {job["job"]: job for job in json.loads(file.read_text())["jobs"]}
+        return code, {job["job"]: job for job in json.loads(file.read_text())["jobs"]}
+
+    def here(what: str, *args: object) -> int:
+        return search.heard(what, call(*args)).exit_code
+
+    def alone(what: str, *args: object) -> int:
+        """In a process of its own, with the secret in its settings, and all that its JVM says."""
+        done = start(*args, cwd=tmp_path)
+        search.said += [(f"{what}: stdout", done.stdout), (f"{what}: stderr", done.stderr)]
+        logged = [json.loads(line) for line in done.stderr.splitlines()]
+        frames = [frame for line in logged for frame in line.get("frames", ())]
+        assert any("in the JVM: " in frame for frame in frames), "--debug has found the causes of a cast that fails"
+        return done.returncode
 
     # All is said at once: rows held for rules and for a null key, warnings, errors of Spark and of GX, blocked rules.
-    code, jobs = run("first", "--output", "json", "--log-format", "json", "--debug")
+    code, jobs = run("first", "--output", "json", "--log-format", "json", "--debug", ends=alone)
     assert {name: job["status"] for name, job in jobs.items()} == {
         "people": "created",
         "emails": "created",
@@ -244,19 +256,19 @@ def test_no_marked_value_leaves(
     interpreted.sql(f"UPDATE delta.`{lake / 'accounts'}` SET email = '{marked('bad two')}' WHERE email LIKE 'one%'")
     write_table(lake / "accounts", [account("d", "four")], ACCOUNT)
     DeltaTable(str(lake / "persons")).delete("id LIKE 'c-%'")
-    code, jobs = run("second", "people", "emails")
+    code, jobs = run("second", "people", "emails", ends=here)
     assert (code, jobs["people"]["inserted"], jobs["people"]["deleted"]) == (0, 1, 1)
     assert (jobs["people"]["quarantined"], jobs["emails"]["deleted"]) == (1, 1)
 
     # Blocked: two rows with one key; a value with two holders.
     write_table(lake / "accounts", [account("d", "four"), account("e", "four")], ACCOUNT)
-    code, jobs = run("third", "people", "emails", "--log-format", "json")
+    code, jobs = run("third", "people", "emails", "--log-format", "json", ends=here)
     assert (code, {job["status"] for job in jobs.values()}) == (3, {"blocked"})
     DeltaTable(str(lake / "accounts")).delete("id LIKE 'd-%' OR id LIKE 'e-%'")
 
     # Drift.
     interpreted.sql(f"UPDATE delta.`{lake / 'emails'}` SET id = '{marked('foreign')}'")
-    code, jobs = run("fourth", "people", "emails", "--retry-quarantined")
+    code, jobs = run("fourth", "people", "emails", "--retry-quarantined", ends=here)
     assert (code, jobs["people"]["status"], jobs["emails"]["error"] is None) == (6, "updated", False)
 
     # What reads it all back.
@@ -266,17 +278,9 @@ def test_no_marked_value_leaves(
     search.heard("report --html", call("--project-dir", planted, "report", "--html", page))
     search.said.append(("report.html", page.read_text()))
 
-    # A process of its own, with the secret in its settings; a message about a setting does not quote it.
-    (planted / "jobs" / "emails.yml").unlink()
-    options = ("--output", "json", "--log-format", "json", "--debug")
-    alone = start("--project-dir", planted, "run", *options, cwd=tmp_path, **SECRET)
-    assert alone.returncode == 2, alone.stderr
-    logged = [json.loads(line) for line in alone.stderr.splitlines()]
-    frames = [frame for line in logged for frame in line.get("frames", ())]
-    assert any("in the JVM: " in frame for frame in frames), "--debug has found the causes of a cast that fails"
     search.said.append(("notifications", b"\n".join(body for _, _, body in hook.received).decode()))
     assert hook.received
-    search.said += [("process: stdout", alone.stdout), ("process: stderr", alone.stderr)]
+    # A message about a setting does not quote it.
     (planted / "conf" / "dev.yml").write_text("lake: ${CANARY_SECRET}\n")
     refused = search.heard("conf", call("--project-dir", planted, "run", CANARY_SECRET=f"a\x07{MARK}"))
     assert (refused.exit_code, "control character" in refused.stderr) == (2, True), refused.stderr

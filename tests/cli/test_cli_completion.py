@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.shop import CONF, JOB
-from kit.command import start
+from kit.command import call
 from kit.shells import install_command, press_tab
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="bash is tried on a terminal, which Windows has not")
@@ -26,14 +26,16 @@ def shop(bare_project: Path) -> Path:
 
 
 def offer(words: list[str], cwd: Path, **changes: str) -> list[str]:
-    """Return what is offered for the last word, as a shell asks for it."""
+    """Return what is offered for the last word, asked as a shell does it, but in this process."""
     asked = {
         "_ENRICH_COMPLETE": "bash_complete",
         "COMP_WORDS": " ".join(["enrich", *words]),
         "COMP_CWORD": str(len(words)),
     }
-    done = start(cwd=cwd, **asked, **changes)
-    assert (done.returncode, done.stderr) == (0, "")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(cwd)
+        done = call(**asked, **changes)
+    assert (done.exit_code, done.stderr) == (0, "")
     return [line.removeprefix("plain,") for line in done.stdout.splitlines() if line]
 
 

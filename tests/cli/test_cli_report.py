@@ -158,10 +158,10 @@ def test_a_report_needs_no_jvm_and_nothing_heavy(ran: Path, start: Start, tmp_pa
     ],
 )
 def test_wrong_calls_are_told(
-    ran: Path, start: Start, tmp_path: Path, arguments: list[str], code: int, message: str
+    ran: Path, call: Call, tmp_path: Path, arguments: list[str], code: int, message: str
 ) -> None:
-    done = start("report", "--project-dir", ran, *[each.format(tmp=tmp_path) for each in arguments])
-    assert done.returncode == code, done.stderr
+    done = call("report", "--project-dir", ran, *[each.format(tmp=tmp_path) for each in arguments])
+    assert done.exit_code == code, done.stderr
     assert message.format(tmp=tmp_path) in done.stderr
     assert done.stdout == ""
 

@@ -62,7 +62,7 @@ def list_heavy_imports(project: Path) -> set[str]:
 
 
 def test_a_first_run_then_a_change_then_nothing(
-    interpreted: SparkSession, call: Call, start: Start, project: Path
+    interpreted: SparkSession, call: Call, start: Start, project: Path, tmp_path: Path
 ) -> None:
     code, job = run(call, project)
     assert (code, job["status"], job["mode"]) == (0, "created", "bootstrap")
@@ -108,40 +108,38 @@ def test_a_first_run_then_a_change_then_nothing(
 
     add(project, "accounts", {"id": "d", "email": "d@example.com"})
     text = start("--project-dir", project, "status", **hidden).stdout
-    assert re.search(r"accounts +2 +3 +1 +\d+ s", text)
+    assert re.search(r"accounts +2 +3 +1 +\d+ (s|min)", text)
     work = start("--project-dir", project, "run", **hidden)
     assert work.returncode == 7
     assert "Java" in work.stdout
-    assert run(call, project)[1]["inserted"] == 1
+
+    # With Java again; --quiet leaves stderr empty.
+    quiet = call("--project-dir", project, "run", "--quiet", "--result-file", tmp_path / "result.json")
+    assert (quiet.exit_code, quiet.stderr) == (0, "")
+    assert len(quiet.stdout.splitlines()) == 2
+    assert json.loads((tmp_path / "result.json").read_text())["jobs"][0]["inserted"] == 1
 
 
-def test_quiet_leaves_stderr_empty(interpreted: SparkSession, call: Call, project: Path) -> None:
-    result = call("--project-dir", project, "run", "--quiet")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert len(result.stdout.splitlines()) == 2
-
-
-def test_json_logs_are_json(interpreted: SparkSession, call: Call, project: Path) -> None:
-    result = call("--project-dir", project, "run", "--dry-run", "--log-format", "json")
+def test_a_dry_run_counts_and_writes_nothing_and_json_logs_are_json(
+    interpreted: SparkSession, call: Call, project: Path
+) -> None:
+    before = files_below(project)
+    result = call("--project-dir", project, "run", "--dry-run", "--output", "json", "--log-format", "json")
+    assert (result.exit_code, json.loads(result.stdout)["jobs"][0]["inserted"]) == (0, 3)
+    assert {name for name in files_below(project) - before if "/locks/" not in name} == set()
     lines = [json.loads(line) for line in result.stderr.splitlines()]
     assert lines
     assert all(list(line)[:6] == ["time", "level", "logger", "run_id", "job", "message"] for line in lines)
 
 
-def test_dry_run_counts_and_writes_nothing(interpreted: SparkSession, call: Call, project: Path) -> None:
-    before = files_below(project)
-    code, job = run(call, project, "--dry-run")
-    assert (code, job["inserted"]) == (0, 3)
-    assert {name for name in files_below(project) - before if "/locks/" not in name} == set()
-
-
 def test_two_rows_with_one_key_block_with_counts_and_no_values(
-    interpreted: SparkSession, call: Call, project: Path
+    interpreted: SparkSession, call: Call, project: Path, tmp_path: Path
 ) -> None:
     add(project, "accounts", {"id": "a", "email": "second@example.com"}, {"id": "a", "email": "third@example.com"})
     before = files_below(project)
-    code, job = run(call, project)
-    assert (code, job["status"]) == (3, "blocked")
+    result = call("--project-dir", project, "run", "--result-file", tmp_path / "result.json")
+    (job,) = json.loads((tmp_path / "result.json").read_text())["jobs"]
+    assert (result.exit_code, job["status"]) == (3, "blocked")
     (finding,) = [finding for finding in job["findings"] if finding["expectation"] == "key_unique"]
     assert list(finding)[: len(FINDING_KEYS)] == FINDING_KEYS
     assert (finding["source"], finding["action"], finding["failed"], finding["success"]) == (
@@ -152,9 +150,8 @@ def test_two_rows_with_one_key_block_with_counts_and_no_values(
     )
     assert "@example.com" not in json.dumps(job)
     assert {name for name in files_below(project) - before if not name.startswith("lake/_enrich/")} == set()
-    text = call("--project-dir", project, "run").stdout
-    assert "fail key_unique in accounts: 2 of" in text
-    assert "@example.com" not in text
+    assert "fail key_unique in accounts: 2 of" in result.stdout
+    assert "@example.com" not in result.stdout
 
 
 def test_rows_with_a_null_key_are_left_out_and_counted(interpreted: SparkSession, call: Call, project: Path) -> None:

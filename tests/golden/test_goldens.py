@@ -24,9 +24,11 @@ from enrich.base import failpoints
 from enrich.base.console import format_run
 from enrich.cli.checks import format_plan, format_verification
 from enrich.cli.listing import collect_status, format_status
+from enrich.delta.sink import hold_settings
 from enrich.report.document import read_report
 from enrich.report.text import format_report
 from kit.project import hold_nulls
+from kit.session import INTERPRETED
 from upgrade.project import JOBS, begin, go_on, go_on_again
 
 if TYPE_CHECKING:
@@ -179,7 +181,8 @@ def ask(lab: Lab, texts: list[str]) -> dict[str, Any]:
 def played(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dict[str, str]:
     """What the lake says and records, as the text of files."""
     home = tmp_path_factory.mktemp("goldens") / "project"
-    found = play(begin(home, spark))
+    with hold_settings(spark, INTERPRETED | {"spark.sql.shuffle.partitions": "2"}):  # as many files as users have
+        found = play(begin(home, spark))
     write: Callable[[Any], str] = lambda each: json.dumps(each, indent=1, sort_keys=True, ensure_ascii=False)  # noqa: E731
     return {
         name: "\n".join(settle(each, home) if name.endswith(".txt") else [write(settle(each, home))]) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,18 @@ ROWS: dict[str, Rows] = {"I": [(7, "I", 7, "new")], "U": [(2, "U", 2, "other")],
 AFTER: dict[str, dict[Any, Any]] = {"I": {7: "new"}, "U": {2: "other"}, "D": {}}
 
 
-@pytest.fixture
-def table(interpreted: SparkSession, tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def written(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A table with three rows, and one without key."""
-    place = str(tmp_path / "t")
-    interpreted.createDataFrame(list(BEFORE.items()), "id long, name string").write.format("delta").save(place)
+    place = tmp_path_factory.mktemp("written") / "t"
+    interpreted.createDataFrame(list(BEFORE.items()), "id long, name string").write.format("delta").save(str(place))
     return place
+
+
+@pytest.fixture
+def table(written: Path, tmp_path: Path) -> str:
+    """A copy of the table."""
+    return str(shutil.copytree(written, tmp_path / "t"))
 
 
 def write(
