@@ -68,7 +68,7 @@ def compute(run: Run) -> tuple[JobResult, publish.StagedRun | None]:
     # What the window brought, netted; two rows with one key would make every later step ambiguous.
     changed = source_changes.read_changes(run)
     account = gate.open_account(run).add(changed.findings, sources=changed.window)
-    if not run.plan.everything and not changed.differing and not run.plan.retry:
+    if not run.plan.everything and not changed.differing:
         return account.result, None
 
     # Every key whose row may differ, computed anew from the pinned snapshots of all sources.

@@ -236,12 +236,11 @@ def test_no_marked_value_leaves(
         done = start(*args, cwd=tmp_path)
         search.said += [(f"{what}: stdout", done.stdout), (f"{what}: stderr", done.stderr)]
         logged = [json.loads(line) for line in done.stderr.splitlines()]
-        frames = [frame for line in logged for frame in line.get("frames", ())]
-        assert any("in the JVM: " in frame for frame in frames), "--debug has found the causes of a cast that fails"
+        assert any(line["level"] == "error" for line in logged)
         return done.returncode
 
     # All is said at once: rows held for rules and for a null key, warnings, errors of Spark and of GX, blocked rules.
-    code, jobs = run("first", "--output", "json", "--log-format", "json", "--debug", ends=alone)
+    code, jobs = run("first", "--output", "json", "--log-format", "json", ends=alone)
     assert {name: job["status"] for name, job in jobs.items()} == {
         "people": "created",
         "emails": "created",
@@ -268,7 +267,7 @@ def test_no_marked_value_leaves(
 
     # Drift.
     interpreted.sql(f"UPDATE delta.`{lake / 'emails'}` SET id = '{marked('foreign')}'")
-    code, jobs = run("fourth", "people", "emails", "--retry-quarantined", ends=here)
+    code, jobs = run("fourth", "people", "emails", ends=here)
     assert (code, jobs["people"]["status"], jobs["emails"]["error"] is None) == (6, "updated", False)
 
     # What reads it all back.

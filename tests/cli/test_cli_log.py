@@ -1,15 +1,13 @@
-"""What stderr says: lines of JSON with run and job, errors too; and with ``--debug`` where an error comes from."""
+"""What stderr says: lines of JSON with run and job, errors too."""
 
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from enrich.base.failures import list_frames
 from kit.command import Call
 
 KEYS = ["time", "level", "logger", "run_id", "job", "message"]
@@ -85,52 +83,3 @@ def test_a_wrong_command_line_is_a_line_of_json(broken: Path, call: Call, args: 
     (line,) = lines(result.stderr)
     assert line["level"] == "error"
     assert call("--project-dir", broken, "run", "--nonsense").stderr.startswith("Usage: enrich run"), "the next is text"
-
-
-def fail(value: str) -> None:
-    secret = value * 2
-    raise KeyError(f"cell {secret}")
-
-
-def test_frames_tell_lines_of_code_and_no_values() -> None:
-    try:
-        try:
-            fail("s3cret")
-        except KeyError as error:
-            raise ValueError("about s3cret") from error
-    except ValueError as error:
-        found = list(list_frames(error))
-    text = "\n".join(found)
-    assert "s3cret" not in text
-    assert found[0] == "ValueError"
-    assert "caused by KeyError" in found
-    assert f"{__file__}:{fail.__code__.co_firstlineno + 2} in fail" in found[-1]
-
-
-@pytest.mark.parametrize("args", [["--debug", "run"], ["run", "--debug"], ["run", "--debug", "--quiet"]])
-def test_debug_shows_frames_of_a_failed_job(broken: Path, call: Call, args: list[str]) -> None:
-    result = call("--project-dir", broken, *args)
-    assert " where it comes from, without messages and values:\nConfigError\n" in result.stderr
-    assert "enrich/delta/tables.py:" in result.stderr
-    assert "enrich/delta/tables.py:" not in call("--project-dir", broken, "run").stderr, "only where it is asked for"
-
-
-def test_debug_in_json_is_a_list(broken: Path, call: Call) -> None:
-    result = call("--project-dir", broken, "run", "--log-format", "json", ENRICH_DEBUG="1")
-    (line,) = [line for line in lines(result.stderr) if line["level"] == "debug"]
-    assert line["job"] == "customers"
-    assert line["frames"][0] == "ConfigError"
-
-
-def test_debug_works_with_commands_that_have_no_log(tmp_path: Path, call: Call) -> None:
-    result = call("--project-dir", tmp_path, "ls", "--debug")
-    assert result.exit_code == 2
-    assert "enrich/project/project.py:" in result.stderr
-
-
-def test_the_log_of_a_program_around_it_is_left_alone(broken: Path) -> None:
-    import enrich
-
-    before = (logging.getLogger("enrich").handlers[:], logging.getLogger("enrich").level)
-    enrich.run(enrich.load_project(broken))
-    assert (logging.getLogger("enrich").handlers, logging.getLogger("enrich").level) == before

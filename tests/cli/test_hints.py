@@ -27,7 +27,7 @@ _FILES = {"demo/__init__.py", "init/firstjob.py"}
 """Modules that name the command in texts of files and legends."""
 
 JOB_NAME = "bestellungen-é.v2"
-ALL = hints.RunOptions(True, "orders=v3,beginning", "2026-11-01 08:00", True, True, ("match_rate", "mass_change"))
+ALL = hints.RunOptions(True, "orders=v3,beginning", "2026-11-01 08:00", True, ("match_rate", "mass_change"))
 COMMANDS: dict[str, Callable[[], str]] = {
     "run": hints.run,
     "refresh": lambda: hints.refresh(JOB_NAME),
@@ -99,7 +99,7 @@ def test_what_a_run_was_asked_for_is_asked_for_again() -> None:
     name, asked = parse(hints.run(JOB_NAME, ALL))
     assert (name, asked["jobs"], asked["full_refresh"], asked["allow_gap"]) == ("run", (JOB_NAME,), True, True)
     assert (asked["since"], asked["until"]) == (("orders=v3,beginning",), ("2026-11-01 08:00",))
-    assert (asked["retry_quarantined"], asked["accept"]) == (True, ("match_rate", "mass_change"))
+    assert asked["accept"] == ("match_rate", "mass_change")
     assert hints.RunOptions(accept=("a",)).accepting(["b", "a"]).accept == ("a", "b")
 
 

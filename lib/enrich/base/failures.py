@@ -1,24 +1,19 @@
 """Turn what Spark, Delta and storage raise into the few errors of enrich, without their texts: those quote the data.
 
-Of another library's error only classes, conditions and lines of code are told.
+Of another library's error only classes and conditions are told.
 """
 
 from __future__ import annotations
 
-import logging
 import re
-import traceback
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import Blocked, Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
 from enrich.base.extras import find_missing_extra
-
-log = logging.getLogger("enrich")
 
 # History that is no more; in the middle of a chain of causes, too.
 _GONE = re.compile(
@@ -170,7 +165,6 @@ def find_condition(error: BaseException) -> str:
 
 def describe_error(error: Exception, job: str) -> EnrichError:
     """Turn what a job raised into one line without values."""
-    tell_frames(error)
     if isinstance(error, EnrichError):
         return error
     if known := find_lack(error) or find_refusal(error, f"the target of {job!r}"):
@@ -197,33 +191,7 @@ def _name_class(error: Exception) -> str:
     return " ".join(part for part in parts if part)
 
 
-# --- where an error comes from: classes and lines of code, never a message or a local variable -----------------------
-
-_MOST_CAUSES, _MOST_JVM_FRAMES = 20, 40
-
-
-def tell_frames(error: BaseException) -> None:
-    """Log the frames of an error and of its causes at level debug, where that level is shown."""
-    if log.isEnabledFor(logging.DEBUG):
-        frames = list(list_frames(error))
-        log.debug("where it comes from, without messages and values:\n%s", "\n".join(frames), extra={"frames": frames})
-
-
-def list_frames(error: BaseException) -> Iterator[str]:
-    """Yield the class of an error, its frames, those of the JVM behind it, and then the same of its causes."""
-    current: BaseException | None = error
-    for depth in range(_MOST_CAUSES):
-        if current is None:
-            return
-        yield f"{'caused by ' if depth else ''}{type(current).__name__}"
-        for frame in traceback.extract_tb(current.__traceback__):
-            yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
-        with suppress(Exception):
-            for thrown in _list_thrown(current):
-                yield f"  in the JVM: {thrown.getClass().getName()}"
-                for line in islice(thrown.getStackTrace(), _MOST_JVM_FRAMES):  # each one is asked of the JVM
-                    yield f"    {line.toString()}"
-        current = current.__cause__ or current.__context__  # that of "from None", too: its text stays hidden
+_MOST_CAUSES = 20
 
 
 def _list_thrown(error: BaseException) -> Iterator[Any]:

@@ -28,7 +28,6 @@ class RunOptions:
     since: str | None = None
     until: str | None = None
     allow_gap: bool = False
-    retry_quarantined: bool = False
     accept: tuple[str, ...] = ()
 
     def accepting(self, rules: Iterable[str]) -> RunOptions:
@@ -51,7 +50,6 @@ def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:
     words += ["--since", options.since] if options.since is not None else []
     words += ["--until", options.until] if options.until is not None else []
     words += ["--allow-gap"] if options.allow_gap else []
-    words += ["--retry-quarantined"] if options.retry_quarantined else []
     return _spell("run", job, *words, *(word for rule in options.accept for word in ("--accept", rule)))
 
 

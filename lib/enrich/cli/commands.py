@@ -44,13 +44,6 @@ def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> N
     callback=options.require_name,
     help=f"The deployment: conf/<target>.yml.  [default: {options.DEFAULT_TARGET}]",
 )
-@add_option(
-    "--debug",
-    is_flag=True,
-    expose_value=False,
-    callback=process.ask_for_frames,
-    help="Show on stderr from which lines of code an error comes; no messages of other programs, no values.",
-)
 @click.option(
     "-V",
     "--version",
@@ -64,7 +57,7 @@ def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> N
 def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> None:
     """Keep the results of joins of Delta tables up to date.
 
-    --project-dir, --target and --debug may also stand after the command. Every option but --version and --help can be
+    --project-dir and --target may also stand after the command. Every option but --version and --help can be
     set by an environment variable ENRICH_<OPTION>, for instance ENRICH_TARGET=prod.
     """
     ctx.obj = Call(project_dir, target or options.DEFAULT_TARGET)
@@ -73,7 +66,6 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @cli.command(epilog="Example: enrich run consents_with_email --output json")
 @options.add_job_options
 @options.add_window_options
-@add_option("--retry-quarantined", is_flag=True, help="Compute the quarantined rows again, even if no source changed.")
 @add_option("--accept", multiple=True, metavar="RULE", help="Let the job rule RULE only warn, not block.")
 @add_option("--dry-run", is_flag=True, help="Do everything except writing.")
 @add_option("--fail-fast", is_flag=True, help="After the first job that does not succeed, skip the others.")

@@ -149,13 +149,12 @@ def with_call(command: Callable[..., Answer | int]) -> Callable[..., int]:
     """Give a command its ``Call`` and its options, write its answer, and return its exit code.
 
     If there is no answer, JSON tells why, beside stderr. A command that returns a number has written its answer itself.
-    ``--project-dir``, ``--target`` and ``--debug`` may also stand after a command; the later wins. There they read no
-    environment, or ``ENRICH_TARGET`` would overrule ``enrich --target prod run``.
+    ``--project-dir`` and ``--target`` may also stand after a command; the later wins. There they read no environment,
+    or ``ENRICH_TARGET`` would overrule ``enrich --target prod run``.
     """
 
     @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
     @click.option("--target", hidden=True, shell_complete=complete_deployments, callback=require_name)
-    @click.option("--debug", is_flag=True, hidden=True, expose_value=False, callback=process.ask_for_frames)
     @click.pass_context
     @wraps(command)
     def answered(ctx: click.Context, /, *, project_dir: Path | None, target: str | None, **asked: Any) -> int:

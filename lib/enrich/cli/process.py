@@ -24,7 +24,6 @@ from enrich.base import context
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed, find_gravest
 from enrich.base.extras import find_missing_extra
-from enrich.base.failures import tell_frames
 from enrich.base.result import RunResult
 
 log = logging.getLogger("enrich")
@@ -49,7 +48,6 @@ class CommandLine(click.Group):
                 stream.reconfigure(errors="backslashreplace")
         take_signals()
         context.begin_run(None)
-        _with_frames.clear()
         log.handlers = [each for each in log.handlers if not isinstance(each, _Stderr)]
         if os.environ.get("ENRICH_LOG_FORMAT") == "json":  # also for what goes wrong before the options are read
             log_to_stderr("json", quiet=True)
@@ -89,7 +87,6 @@ def convert_error(error: BaseException) -> EnrichError:
 
     The text of another library's exception may quote data, so only its class and its place in enrich are told.
     """
-    tell_frames(error)
     if isinstance(error, EnrichError):
         return error
     if isinstance(error, PermissionError) or (isinstance(error, OSError) and error.errno in _DISK_FULL):
@@ -212,7 +209,7 @@ class _Stderr(logging.Handler):
                 "job": getattr(record, "job", job),
                 "message": record.getMessage(),
             }
-            for name in ("status", "exit_code", "error", "frames"):  # of a job's end, and with --debug
+            for name in ("status", "exit_code", "error"):  # of a job's end
                 if (found := getattr(record, name, None)) is not None:
                     line[name] = found
             text = format_json_line(line)
@@ -220,23 +217,13 @@ class _Stderr(logging.Handler):
             put(text, sys.stderr)
 
 
-_with_frames: list[bool] = []
-
-
 def logs_json() -> bool:
     """Return whether the log on stderr is JSON."""
     return any(isinstance(each, _Stderr) and each.as_json for each in log.handlers)
 
 
-def ask_for_frames(_ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
-    """With ``--debug`` show where errors come from, and everything else that is logged for the search for faults."""
-    if asked:
-        _with_frames.append(True)
-        log_to_stderr("json" if logs_json() else "text", quiet=True)
-
-
 def log_to_stderr(log_format: str, *, quiet: bool) -> None:
-    """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors, unless frames are shown.
+    """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors.
 
     Those of other libraries go nowhere, for they quote data; nor do Python's warnings where the log is JSON.
     """
@@ -247,7 +234,7 @@ def log_to_stderr(log_format: str, *, quiet: bool) -> None:
         handler.addFilter(lambda record: not (quiet and getattr(record, "seen", False)))
     logging.captureWarnings(log_format == "json")
     log.handlers = [handler]
-    log.setLevel(logging.DEBUG if _with_frames else logging.WARNING if quiet else logging.INFO)
+    log.setLevel(logging.WARNING if quiet else logging.INFO)
     log.propagate = False
 
 

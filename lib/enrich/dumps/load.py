@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from enrich.base import context, hints
 from enrich.base.errors import Blocked, ConfigError, Conflict, EnrichError, RunFailed, refuse_text, show_text
 from enrich.base.extras import SPARK, require_extra
-from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict, tell_frames
+from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict
 from enrich.base.files import make_private_directory
 from enrich.base.names import CatalogName, Location, find_quarantine, identify
 from enrich.base.spec import quote
@@ -244,7 +244,6 @@ class Loader:
                 return self.done
             if isinstance(error, EnrichError):
                 raise
-            tell_frames(error)
             if known := find_lack(error) or find_refusal(error, self.label):
                 raise known from error
             if is_conflict(error):

@@ -37,7 +37,7 @@ from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
 from enrich.frames.join import Sources, sum_partners
 from enrich.joins import interval
-from enrich.steps.rows import Rows, count_left, find_quarantined_keys
+from enrich.steps.rows import Rows, count_left
 from enrich.steps.run import Run
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
@@ -51,7 +51,7 @@ def get_spec(run: Run) -> JoinSpec:
 def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
     spec = get_spec(run)
-    found = count_left(run, _find_affected(run, spec, changed), _take_counts(run, spec, changed))
+    found = count_left(run, _find_affected(run, spec, changed), _take_counts(spec, changed))
     if not run.are_few(found.count):
         return found
     # Read once: the joins at both ends of the window are about them.
@@ -62,10 +62,10 @@ def find_affected(run: Run, changed: Changes) -> Affected:
     return replace(found, known=known)
 
 
-def _take_counts(run: Run, spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
+def _take_counts(spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
     """Return how many left keys are affected, and their ranges, if they are those that changed in one source."""
     differing = list(changed.differing)
-    if run.plan.retry or len(differing) != 1:
+    if len(differing) != 1:
         return None
     (alias,) = differing
     if alias not in list_sharing(spec) or alias in changed.again:
@@ -76,7 +76,6 @@ def _take_counts(run: Run, spec: JoinSpec, changed: Changes) -> tuple[int, Range
 
 
 def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
-    waiting = find_quarantined_keys(run)
     now, right = run.now, spec.right_step()
     carry = not spec.sources[spec.driving].trusted
     # What refers to a changed key now; what is near a changed row of an interval join is found by the row's images.
@@ -91,12 +90,11 @@ def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
     near = spec.interval_step
     if near is not None and near.alias in changed.differing:
         dependent.append(run.keep(interval.find_near_changes(run.now, near, list(changed.images(near.alias)))))
-    others = [each.left for each in waiting]
-    left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent, others)).distinct())
+    left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent)).distinct())
     known = {}
     for alias in list_sharing(spec):
         come = find_moved_rows(now, changed, alias, come=True)
-        rows = find_known_rows(spec, alias, come, changed.differing, dependent, others)
+        rows = find_known_rows(spec, alias, come, changed.differing, dependent)
         if rows is not None:
             known[alias] = rows
     if right is None:
@@ -108,7 +106,6 @@ def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
         references = [join.find_references(each, right, Affected(left)) for each in moments]
         names = name_reference(len(right.references))
         moved = [frame.select(*names) for frame in references]
-    moved += [each.right for each in waiting if each.right is not None]
     return Affected(left, run.keep(find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
 
@@ -118,10 +115,10 @@ def list_sharing(spec: JoinSpec) -> list[str]:
 
 
 def _list_left_parts(
-    spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame], others: Sequence[DataFrame]
+    spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame]
 ) -> list[DataFrame]:
     names = name_left_key(len(spec.key_columns))
-    parts = [*others, *[changed[alias].toDF(*names) for alias in list_sharing(spec) if alias in changed]]
+    parts = [changed[alias].toDF(*names) for alias in list_sharing(spec) if alias in changed]
     return parts + [drop_nulls(frame.select(*names)) for frame in dependent]
 
 
@@ -131,15 +128,13 @@ def find_known_rows(
     come: DataFrame | None,
     changed: Mapping[str, DataFrame],
     dependent: Sequence[DataFrame],
-    others: Sequence[DataFrame] = (),
 ) -> KnownRows | None:
     """Return the affected rows of a source with the left key that need not be read again, and which are left to read.
 
     A row that came in the window is what its table has at the window's end, if no two rows share a key. A driving row
     that was read because it refers to a changed key is at hand, too.
 
-    In: ``come``, the source's rows that came in the window; None when it has not changed. ``others``: left keys that
-    are computed though nothing of theirs changed.
+    In: ``come``, the source's rows that came in the window; None when it has not changed.
     """
     names = name_left_key(len(spec.key_columns))
     carrying = [frame for frame in dependent if alias == spec.driving and alias in frame.columns]
@@ -154,7 +149,7 @@ def find_known_rows(
     if not parts:
         return None
     elsewhere = {name: keys for name, keys in changed.items() if come is None or name != alias}
-    others = _list_left_parts(spec, elsewhere, [frame for frame in dependent if frame not in carrying], others)
+    others = _list_left_parts(spec, elsewhere, [frame for frame in dependent if frame not in carrying])
     if not others:
         return KnownRows(unite(parts))
     unread = unite(others).distinct()
@@ -168,8 +163,8 @@ def find_affected_right(
 ) -> DataFrame:
     """Return the keys of the right or full foreign-key or interval lookup whose own rows may appear, differ or go.
 
-    In: ``moved``, keys that the affected left rows refer to or are near, at both ends of the window, and others that
-    shall be computed. Out: ``__enrich_r*``, distinct and without nulls.
+    In: ``moved``, keys that the affected left rows refer to or are near, at both ends of the window.
+    Out: ``__enrich_r*``, distinct and without nulls.
     """
     right = spec.right_step()
     assert right is not None  # noqa: S101 - callers have looked

@@ -194,15 +194,7 @@ def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
         base = earlier
     identities = None
     if recorded is not None and not run.plan.everything:
-        wanted = keys
-        if run.plan.retry:
-            there = run.plan.target.quarantine
-            beside = None if there is None else _read_quarantined(run, spec, there.table.version)
-            waiting = None if beside is None else take_versions(spec, beside, _list_kinds(run, spec))
-            assert waiting is not None  # noqa: S101 - what is tried again is in a quarantine
-            waiting = waiting.select(*name_left_key(len(spec.key))).distinct()
-            wanted = keys.unionByName(waiting).distinct()
-        recorded = run.keep(recorded.join(wanted, on=wanted.columns, how="left_semi"))
+        recorded = run.keep(recorded.join(keys, on=keys.columns, how="left_semi"))
         base = recorded if bound is None else roll_back(recorded, bound)
         *names, moment = name_left_key(len(spec.identity))
         both = [each.select(*names, F.col(FROM).alias(moment)) for each in (recorded, events)]

@@ -24,7 +24,7 @@ from enrich.base.result import Counts
 from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, MirrorSpec, name_left_key
 from enrich.frames import columns
 from enrich.frames.columns import drop_nulls, lacks_value, name_parts, pack_columns, take_column
-from enrich.steps.rows import Rows, count_left, find_quarantined_keys
+from enrich.steps.rows import Rows, count_left
 from enrich.steps.run import Run, build_finding
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
@@ -39,8 +39,7 @@ def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the values that a changed row of the master held or holds, and those that are tried again."""
     spec = get_spec(run)
     values = [find_affected_values(spec, images) for alias in spec.sources for images in changed.images(alias)]
-    waiting = [each.left for each in find_quarantined_keys(run)]
-    return count_left(run, Affected(run.keep(columns.unite([*values, *waiting]).distinct())))
+    return count_left(run, Affected(run.keep(columns.unite(values).distinct())))
 
 
 def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:

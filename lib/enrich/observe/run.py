@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
 from enrich.base.extras import LINEAGE, install
-from enrich.base.failures import tell_frames
 from enrich.base.result import SKIPPED, JobResult, RunResult
 from enrich.delta.runs import RunsTable
 from enrich.operations.loading import choose_jobs, read_run_options
@@ -50,7 +49,6 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     allow_gap: bool = False,
     full_refresh: bool = False,
     dry_run: bool = False,
-    retry_quarantined: bool = False,
     accept: Iterable[str] = (),
     fail_fast: bool = False,
     on_result: Callable[[JobResult], None] | None = None,
@@ -69,7 +67,6 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
             any more; the cursor records the gap.
         full_refresh: Compute every row anew and write the difference.
         dry_run: Compute and count, write nothing.
-        retry_quarantined: Compute the rows that a quarantine holds again, even if no source has moved.
         accept: Rules of the jobs (``mass_change`` ...) that shall warn in this run where they would block it.
         fail_fast: Skip the remaining jobs after the first that does not succeed.
         on_result: Called with each job's result as it ends.
@@ -87,7 +84,6 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         allow_gap=allow_gap,
         full_refresh=full_refresh,
         dry_run=dry_run,
-        retry_quarantined=retry_quarantined,
     )
     workplace = Workplace(project, names, options, given=spark)
     told = project.settings.lineage or project.settings.metrics or project.settings.notify
@@ -158,7 +154,6 @@ class Observer(Watch):
         try:
             run_within(bound, work)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the run is done and recorded
-            tell_frames(error)
             why = f"no answer for {bound:g} s" if isinstance(error, TooLate) else type(error).__name__
             why = str(error) if isinstance(error, NotDelivered | ConfigError) else why
             log.warning("%s: not delivered (%s); the run goes on", what, why)

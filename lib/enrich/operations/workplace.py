@@ -18,10 +18,10 @@ from enrich.base import context, hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, RefreshNeeded
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import describe_error, find_value_fault, tell_frames
+from enrich.base.failures import describe_error, find_value_fault
 from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
-from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
+from enrich.base.spec import FAILED_COLUMN
 from enrich.delta import extents, tables
 from enrich.delta.runs import RunsTable
 from enrich.delta.stores import require_conditional_writes
@@ -224,12 +224,10 @@ class Workplace:
             places = {alias: identify(self.project.location(source.table)) for alias, source in job.sources.items()}
             fed = {alias: each for alias, each in latest.items() if places[alias] not in written}
         check_sources(job, fed)
-        held = self._count_reasons(job) if options.retry_quarantined else None
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
-        retry = any(KEY_NOT_NULL not in texts for texts, _ in held or ())
         optimize = self.project.settings.optimize
-        return OpenJob(job, compiled, suite, pinned, place, target, self.run_id, options, until, retry, optimize)
+        return OpenJob(job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize)
 
     def _read_source(self, job: Job, alias: str) -> TableState:
         reference = job.sources[alias].table
@@ -262,7 +260,6 @@ class Workplace:
     def describe(self, job: Job, error: Exception) -> EnrichError:
         """Return what a job ends with, as ``describe_error``; a full refresh of a history may be refused."""
         if not isinstance(error, EnrichError) and (fault := find_value_fault(error)) is not None:
-            tell_frames(error)
             return explain_value_fault(job, fault)
         known = describe_error(error, job.job)
         if isinstance(known, RefreshNeeded) and job.remembers:
@@ -312,16 +309,13 @@ class Workplace:
     def count_quarantined(self, job: Job) -> Quarantine | None:
         """Count what the job's quarantine holds, from its files; a job that is done does not fail for that."""
         try:
-            counted = self._count_reasons(job)
+            uri = self.locate(find_quarantine(self.project.location(job.target.table)))
+            if uri is None or not tables.exists(uri):
+                return None
+            return Quarantine.of(tables.count_labelled_rows(uri, FAILED_COLUMN))
         except Exception as error:  # noqa: BLE001 - whatever storage and log raise
             log.warning("%s: the quarantine cannot be counted (%s)", job.job, type(error).__name__)
             return None
-        return Quarantine.of(counted) if counted is not None else None
-
-    def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
-        """Count the quarantine's rows by their reasons; None without a quarantine."""
-        uri = self.locate(find_quarantine(self.project.location(job.target.table)))
-        return None if uri is None or not tables.exists(uri) else tables.count_labelled_rows(uri, FAILED_COLUMN)
 
     def note_commit(self, job: Job) -> None:
         """Forget the pins of the tables that this run has just written, for the jobs that read them."""

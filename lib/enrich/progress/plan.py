@@ -44,7 +44,6 @@ class Options:
         allow_gap: ``since`` may lie beyond the cursor, and histories may leave out what no feed tells any more.
         full_refresh: Compute all keys anew.
         dry_run: Compute and count, write nothing.
-        retry_quarantined: Compute the rows that a quarantine holds again.
         accepted: Names of rules that shall not block.
     """
 
@@ -53,7 +52,6 @@ class Options:
     allow_gap: bool = False
     full_refresh: bool = False
     dry_run: bool = False
-    retry_quarantined: bool = False
     accepted: frozenset[str] = frozenset()
 
     def is_point(self, alias: str) -> bool:
@@ -139,7 +137,6 @@ class OpenJob:
         tables: Alias -> the pinned state of its table.
         target: What is at the target now.
         until: Alias -> where ``--until`` ends its window, which may be before the cursor.
-        retry: True when the rows that the quarantine holds shall be computed again.
         optimize: When the run puts the target's files in shape after its commit; None: never.
     """
 
@@ -152,7 +149,6 @@ class OpenJob:
     run_id: str
     options: Options = field(default_factory=Options)
     until: Mapping[str, int] = field(default_factory=dict)
-    retry: bool = False
     optimize: Optimize | None = None
 
     @property
@@ -170,7 +166,7 @@ class OpenJob:
             for asked in (options.since, options.until)
         )
         allow_gap = options.allow_gap and (since is not None or job.remembers)
-        return RunOptions(options.full_refresh, since, until, allow_gap, options.retry_quarantined, tuple(accept))
+        return RunOptions(options.full_refresh, since, until, allow_gap, tuple(accept))
 
     @property
     def definition(self) -> str:
@@ -265,7 +261,7 @@ class Plan(OpenJob):
     @property
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
-        computes = self.everything or self.moved or self.again or self.retry or self.unsearched
+        computes = self.everything or self.moved or self.again or self.unsearched
         return not (computes or self.needs_feed or self.lacks_state)
 
     @property

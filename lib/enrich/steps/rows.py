@@ -12,10 +12,8 @@ from pyspark.sql import functions as F
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Counts, Finding, Lookup
 from enrich.base.schemas import strip_type
-from enrich.base.spec import FAILED_COLUMN, LIVE, OPERATION, Affected, DataType, name_left_key, name_right_key, quote
-from enrich.delta import reads, tables
-from enrich.frames import difference
-from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null
+from enrich.base.spec import LIVE, OPERATION, Affected, DataType, quote
+from enrich.frames.columns import Ranges, count_with_ranges
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
 from enrich.steps.run import Run, identify_rows, measure
@@ -86,17 +84,3 @@ def count_left(run: Run, found: Affected, known: tuple[int, Ranges] | None = Non
     count = left + (found.right.count() if found.right is not None else 0)
     run.expect_rows(count)
     return replace(found, count=count, ranges=ranges)
-
-
-def find_quarantined_keys(run: Run) -> list[Affected]:
-    """Return the keys that the quarantine holds when they shall be tried again, else nothing."""
-    plan, uri = run.plan, run.plan.place.quarantine_uri
-    if not plan.retry or uri is None:
-        return []
-    identity = identify_rows(plan)
-    names = [*identity.left, *identity.right, FAILED_COLUMN]
-    found = reads.read_snapshot(run.session, uri, tables.read_state(uri).version, names)
-    found = found.where(~difference.is_keyless()).select(*[part.alias(name) for name, part in identity.of().items()])
-    lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
-    left = found.where(~has_null(lefts)).select(*lefts)
-    return [Affected(left, drop_nulls(found.where(has_null(lefts)).select(*rights)) if rights else None)]

@@ -257,7 +257,7 @@ class _Reader:
                     self.fault(f"the round runs no job, so that {key!r} means nothing", *path, key)
         if each.doctor is not None:
             self.check_jobs([each.doctor], self.jobs, *path, "doctor")
-        options = {name: getattr(each, name) for name in ("full_refresh", "retry_quarantined", "accept")}
+        options = {name: getattr(each, name) for name in ("full_refresh", "accept")}
         own = tuple(self.build_writes(each, path))
         if own and each.commits:
             message = "give either 'commits' or 'load', 'insert', 'upsert', 'update' and 'delete'"

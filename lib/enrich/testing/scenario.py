@@ -105,7 +105,6 @@ class RoundEntry(Commit):
     )
     run: JobNames | None = Field(None, description="The jobs that run; if left out, all of the scenario.")
     full_refresh: StrictBool = Field(False, description="As `enrich run --full-refresh`.")
-    retry_quarantined: StrictBool = Field(False, description="As `enrich run --retry-quarantined`.")
     accept: Names = Field((), description="Job rules that only warn, as `enrich run --accept`.")
     exit_code: StrictInt = Field(0, description="The run's exit code.")
     status: Annotated[
@@ -148,7 +147,7 @@ LOAD = "load"
 WRITES = ("insert", "upsert", "update", "delete")
 ABOUT_TARGETS = ("expect", "changed", "gone", "quarantine")
 ABOUT_JOBS = ("findings", "counts", "why")
-ABOUT_RUNS = ("full_refresh", "retry_quarantined", "accept", "exit_code", "status")
+ABOUT_RUNS = ("full_refresh", "accept", "exit_code", "status")
 
 
 def _is_data(path: tuple[PathStep, ...]) -> bool:
