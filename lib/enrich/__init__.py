@@ -18,10 +18,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from enrich.answers import diagnose as diagnose
-    from enrich.answers import doctor_keys as doctor_keys
-    from enrich.answers import failing as failing
-    from enrich.answers import why as why
+    from enrich.answers.doctor import diagnose as diagnose
+    from enrich.answers.failing_rows import failing as failing
+    from enrich.answers.near_misses import doctor_keys as doctor_keys
+    from enrich.answers.question import why as why
     from enrich.answers.verification import VerifyResult as VerifyResult
     from enrich.answers.verification import verify as verify
     from enrich.base.errors import ConfigError as ConfigError
@@ -45,7 +45,10 @@ _MODULES = {
     "enrich.base.errors": ("ConfigError", "EnrichError"),
     "enrich.base.result": ("JobResult", "RunResult"),
     "enrich.project.project": ("Project",),
-    "enrich.answers": ("diagnose", "doctor_keys", "failing", "why"),
+    "enrich.answers.doctor": ("diagnose",),
+    "enrich.answers.failing_rows": ("failing",),
+    "enrich.answers.near_misses": ("doctor_keys",),
+    "enrich.answers.question": ("why",),
     "enrich.dumps.load": ("load",),
     "enrich.dumps.result": ("DumpOptions", "LoadResult"),
     "enrich.observe.run": ("run",),
@@ -58,13 +61,14 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name from its module, once."""
-    if name == "__version__":
-        found = importlib.import_module("enrich.base.extras").read_version()
-    elif name in _HOME:
-        found = getattr(importlib.import_module(_HOME[name]), name)
-    else:
+    """Import a public name from its module, once; an EnvironmentFault says which extra that needs."""
+    if name != "__version__" and name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    extras = importlib.import_module("enrich.base.extras")
+    try:
+        found = getattr(importlib.import_module(_HOME[name]), name) if name in _HOME else extras.read_version()
+    except ModuleNotFoundError as error:
+        raise extras.find_missing_extra(error) or error from error
     globals()[name] = found
     return found
 

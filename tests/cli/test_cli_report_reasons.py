@@ -51,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise answers[job]
         return answers[job]
 
-    monkeypatch.setattr("enrich.answers.find_causes", answer)
+    monkeypatch.setattr("enrich.answers.failing_rows.find_causes", answer)
     return answers
 
 

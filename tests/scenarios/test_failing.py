@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import enrich
-from enrich.answers import find_causes
+from enrich.answers.failing_rows import find_causes
 from enrich.answers.reasons import FailingRows, RuleCauses
 from enrich.base.errors import DriftError, HistoryError
 from faults.shop import SOAK

@@ -46,19 +46,13 @@ _SET_HERE = {
 
 @dataclass(frozen=True)
 class Command:
-    """One call of ``enrich run``.
+    """One call of ``enrich run``."""
 
-    Attributes:
-        project_dir: The project directory, absolute.
-        executable: How ``enrich`` is called, as a list of words.
-        arguments: Further options of ``enrich run``.
-    """
-
-    project_dir: str
+    project_dir: str  # the project directory, absolute
     job: str
     target: str = "dev"
-    executable: tuple[str, ...] = ("enrich",)
-    arguments: tuple[str, ...] = ()
+    executable: tuple[str, ...] = ("enrich",)  # how ``enrich`` is called, as a list of words
+    arguments: tuple[str, ...] = ()  # further options of ``enrich run``
 
     def line(self, until: datetime | None = None) -> list[str]:
         """Return the words of the command, which no shell ever reads; ``until`` has a time zone.

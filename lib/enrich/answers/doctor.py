@@ -39,22 +39,16 @@ OK, ADVICE, FAULT, UNKNOWN = "ok", "advice", "fault", "unknown"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What one check found.
-
-    Attributes:
-        level: ``ok``; ``advice`` where something costs or shows more than need be; ``fault`` where runs will fail or
-            lose something; ``unknown`` where the check is not possible without Spark.
-        about: The program, directory or table.
-        repair: The statement or command that repairs it; None where there is nothing to repair.
-        exit_code: What a run would end with; 0 unless it is a fault.
-    """
+    """What one check found."""
 
     check: str
+    # ``ok``; ``advice`` where something costs or shows more than need be; ``fault`` where runs will fail or lose
+    # something; ``unknown`` where the check is not possible without Spark.
     level: str
-    about: str
+    about: str  # the program, directory or table
     message: str
-    repair: str | None = None
-    exit_code: int = 0
+    repair: str | None = None  # the statement or command that repairs it; None where there is nothing to repair
+    exit_code: int = 0  # what a run would end with; 0 unless it is a fault
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check's part of the JSON."""
@@ -104,6 +98,11 @@ def format_checkup(found: Checkup) -> str:
 
 _ENVIRONMENT = 7
 _LEAST_FREE = 2**30
+
+
+def diagnose(project: Project) -> Checkup:
+    """Look for what may keep the jobs of a deployment from running, and say what repairs it; starts no JVM."""
+    return Checkup(project.deployment, (*check_machine(project), *check_tables(project)))
 
 
 def check_machine(project: Project) -> Iterator[Diagnosis]:

@@ -43,21 +43,14 @@ _REASON, _JOB, _COUNT = "__enrich_reason", "__enrich_job", "__enrich_count"
 
 @dataclass(frozen=True)
 class Question:
-    """What some rows refer to in one source.
-
-    Attributes:
-        columns: The source's columns that are looked up: its key, or what an interval join matches by.
-        references: ``rows`` and ``__enrich_j*``, one row per reference, with nulls; ``VERDICT`` where the kind of the
-            join adds it.
-        rows: The columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``.
-        is_list: Whether a row refers to many keys.
-    """
+    """What some rows refer to in one source."""
 
     alias: str
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # the source's columns that are looked up: its key, or what an interval join matches by
+    # ``rows`` and ``__enrich_j*``, one row per reference, with nulls; ``VERDICT`` where the kind of the join adds it.
     references: DataFrame
-    rows: list[str]
-    is_list: bool = False
+    rows: list[str]  # the columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``
+    is_list: bool = False  # whether a row refers to many keys
 
     @property
     def names(self) -> list[str]:

@@ -17,17 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from enrich.answers import evidence
-from enrich.answers.opened_job import (
-    Inquiry,
-    Side,
-    answer_inside,
-    assume_reasons,
-    build_affected,
-    find_dependencies,
-    list_sides,
-    open_recorded,
-)
+from enrich.answers import evidence, opened_job
+from enrich.answers.opened_job import Inquiry, Side
 from enrich.answers.reasons import MATCHED, FailingRow, FailingRows, Reason, RuleCauses, explain_cell, sort_causes
 from enrich.base import hints
 from enrich.base.errors import ConfigError
@@ -50,37 +41,64 @@ MOST_KEYS = 100
 _KEY = "__enrich_key"
 
 
-def examine_rules(
-    project: Project, name: str, rule: int | None, *, spark: SparkSession | None, show_keys: bool
+def failing(
+    project: Project,
+    job: str,
+    rule: int | None = None,
+    *,
+    spark: SparkSession | None = None,
+    show_keys: bool = False,
 ) -> FailingRows:
-    """Answer ``enrich.failing``."""
-    choose_jobs(project, [name], ())
-    job = project.jobs[name]
-    suite = project.suite(job)
+    """Count the rows of a job's target that fail its rules, and say why they do.
+
+    The rules are those that judge each row by itself. Every row that fails has the reason that ``why`` gives for its
+    cell in the rule's column; with several columns, that of the first cell whose reason is not ``matched``.
+
+    Args:
+        project: What ``load_project`` gave.
+        job: The job's name.
+        rule: The rule's position in the suite, from 0; None for all of them.
+        spark: A session.
+        show_keys: Keep the keys of failing rows in the rules' ``rows``, at most 100 a rule.
+
+    Returns:
+        One entry a rule, in the order of the suite; the counts of its ``reasons`` add up to ``failed``. ``to_dict()``
+        holds no keys and no values.
+
+    Raises:
+        ConfigError: No such job, no suite, or no such rule among those that judge each row by itself.
+        EnrichError: There is no target, or as from ``why``.
+    """
+    choose_jobs(project, [job], ())
+    suite = project.suite(project.jobs[job])
     if suite is None:
-        raise ConfigError(f"job {name!r} has no suite", hint=f"name one with `expectations` in {job.file}")
+        raise ConfigError(f"job {job!r} has no suite", hint=f"name one with `expectations` in {project.jobs[job].file}")
     rules = [each for each in suite.row_rules if rule in (None, each.index)]
     if not rules:
         listed = ", ".join(f"{each.index} ({each.label})" for each in suite.row_rules)
         hint = f"the rules that do are {listed}" if listed else f"`{hints.report()}` shows what the others found"
         if rule is None:
-            raise ConfigError(f"no rule of job {name!r} judges each row by itself", hint=hint)
-        raise ConfigError(f"rule {rule} of job {name!r} does not exist, or judges no row by itself", hint=hint)
-    workplace, plan = open_recorded(project, name, spark)
+            raise ConfigError(f"no rule of job {job!r} judges each row by itself", hint=hint)
+        raise ConfigError(f"rule {rule} of job {job!r} does not exist, or judges no row by itself", hint=hint)
+    workplace, plan = opened_job.open_recorded(project, job, spark)
     version = require_target(plan).version
-    return FailingRows(name, version, _examine(workplace, plan, rules, MOST_KEYS if show_keys else 0))
+    return FailingRows(job, version, _examine(workplace, plan, rules, MOST_KEYS if show_keys else 0))
 
 
-def examine_recorded(
-    project: Project, name: str, *, spark: SparkSession | None, beside: Iterable[str]
+def find_causes(
+    project: Project, job: str, *, spark: SparkSession | None = None, beside: Iterable[str] = ()
 ) -> tuple[RuleCauses, ...]:
-    """Answer ``enrich.answers.find_causes``."""
-    workplace, plan = open_recorded(project, name, spark, beside)
+    """Say why rows fail those rules of a job that they fail according to the record of the target.
+
+    What ``failing`` says of these rules, for ``enrich.report.add_reasons``. When there are none, Spark is not started.
+    A session that is built fits the tables of the jobs ``beside`` it, too.
+    """
+    workplace, plan = opened_job.open_recorded(project, job, spark, beside)
     require_target(plan)
     if plan.suite is None or plan.recorded_state is None:
         return ()
-    failing = {each.index for each in plan.recorded_state.rules if each.failed}
-    rules = [rule for rule in plan.suite.row_rules if rule.index in failing]
+    indexes = {each.index for each in plan.recorded_state.rules if each.failed}
+    rules = [rule for rule in plan.suite.row_rules if rule.index in indexes]
     return _examine(workplace, plan, rules, 0) if rules else ()
 
 
@@ -112,7 +130,7 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
                 marked = rows.withColumns({**identity.of(), **facts})
                 found = find_failing(marked, list(wanting.values()), good, [*identity.names, *facts])
                 failing = run.keep(found)
-                for side in list_sides(spec):
+                for side in opened_job.list_sides(spec):
                     counts, rows_of_side = _explain(run, side, failing, cells, nulls, most)
                     reasons.update(counts)
                     keys += rows_of_side
@@ -125,7 +143,7 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
             told.append(RuleCauses(*names, said.checked, said.failed, said.error, causes, shown))
         return tuple(told)
 
-    return answer_inside(workplace, plan, answer)
+    return opened_job.answer_inside(workplace, plan, answer)
 
 
 def _explain(
@@ -146,12 +164,15 @@ def _explain(
     rule that it fails; ``judged`` are the target's columns that rules judge. Returns how many rows fail which rule for
     which reason, and for ``most`` rows of each rule the keys, in their order.
     """
-    spec, (left, *_) = run.plan.spec, list_sides(run.plan.spec)
+    spec, (left, *_) = run.plan.spec, opened_job.list_sides(run.plan.spec)
     rows = failing.where(~has_null(left.names) if side.right is None else has_null(left.names))
-    affected = build_affected(run, side, run.keep(rows.select(*side.names).distinct()))
+    affected = opened_job.build_affected(run, side, run.keep(rows.select(*side.names).distinct()))
     asked = evidence.list_questions(run, side, affected)
-    assumed = assume_reasons(spec, side, [each.alias for each in asked])
-    sources = {index: {cell: find_dependencies(spec, side, cell) for cell in cells} for index, cells in judged.items()}
+    assumed = opened_job.assume_reasons(spec, side, [each.alias for each in asked])
+    sources = {
+        index: {cell: opened_job.find_dependencies(spec, side, cell) for cell in cells}
+        for index, cells in judged.items()
+    }
     used = {alias for cells in sources.values() for aliases in cells.values() for alias in aliases}
     words = {each.alias: evidence.name_word(each.alias) for each in asked if each.alias in used}
     if words:

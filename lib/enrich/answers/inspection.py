@@ -29,25 +29,18 @@ from enrich.project.suitefiles import check_columns, list_leaves
 
 @dataclass(frozen=True)
 class JobStatus:
-    """One job's target now.
-
-    Attributes:
-        target_version: None before the first run.
-        sources: The lag behind each source.
-        last_status: The last run's status, and when it ended; None when none is recorded.
-        note: What has to be seen to before the next run, in one line; None when nothing has.
-        state: What the whole target holds, as its commit records it; None when no commit does.
-        refused: Why the next run would be refused, as far as files and logs tell; None when they tell nothing.
-    """
+    """One job's target now."""
 
     job: str
     target: str
-    target_version: int | None
-    sources: tuple[SourceLag, ...]
-    last_status: str | None = None
+    target_version: int | None  # None before the first run
+    sources: tuple[SourceLag, ...]  # the lag behind each source
+    last_status: str | None = None  # the last run's status, and when it ended; None when none is recorded
     last_run: datetime | None = None
-    note: str | None = None
+    note: str | None = None  # what has to be seen to before the next run, in one line; None when nothing has
+    # What the whole target holds, as its commit records it; None when no commit does.
     state: dict[str, Any] | None = None
+    # Why the next run would be refused, as far as files and logs tell; None when they tell nothing.
     refused: str | None = None
 
 
@@ -132,13 +125,9 @@ def _put_on_one_line(error: EnrichError) -> str:
 
 
 def validate(project: Project, *, offline: bool = False) -> list[Fault]:
-    """Hold every job against the logs of its tables and every suite against its job.
+    """Hold every job against the logs of its tables and every suite against its job; ``offline``: look at files alone.
 
     A source that another job writes may not exist yet; it is then taken on trust.
-
-    Args:
-        project: The project.
-        offline: Open no table: look at the files alone.
     """
     faults: list[Fault] = []
     jobs = project.jobs

@@ -20,8 +20,8 @@ from enrich.answers.reasons import JoinKeys, KeyReport, Suggestion
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.result import SourceWindow
 from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, name_reference
-from enrich.frames import join
 from enrich.frames.columns import add_up, aggregate, name_parts
+from enrich.frames.join import find_references
 from enrich.frames.normalise import normalise
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
@@ -101,23 +101,42 @@ def _add_forms(keys: DataFrame, parts: Sequence[str], texts: Sequence[bool], nam
 # --- enrich doctor keys ----------------------------------------------------------------------------------------------
 
 
-def examine(
-    project: Project, name: str, alias: str | None, *, spark: SparkSession | None, show_keys: bool
+def doctor_keys(
+    project: Project,
+    job: str,
+    *,
+    join: str | None = None,
+    spark: SparkSession | None = None,
+    show_keys: bool = False,
 ) -> KeyReport:
-    """Answer ``enrich.doctor_keys``."""
-    workplace = Workplace(project, choose_jobs(project, [name], ()), Options(full_refresh=True), "", spark)
-    job = project.jobs[name]
-    if alias is not None and alias not in job.join:
-        raise ConfigError(f"job {name!r} has no join {alias!r}", hint=suggest(alias, job.join))
-    if not job.join:
-        return KeyReport(name, job.file, ())
-    opened = workplace.open_job(job)
+    """Count the references of a job that have no partner but nearly match, and suggest what resolves them.
+
+    Looks at the latest versions of the sources.
+
+    Args:
+        project: What ``load_project`` gave.
+        job: The job's name.
+        join: One lookup's alias; None for all.
+        spark: A session.
+        show_keys: Keep near misses with their keys in ``pairs``, at most 100 a join.
+
+    Raises:
+        ConfigError: No such job or join.
+        RunFailed: A snapshot cannot be read.
+    """
+    workplace = Workplace(project, choose_jobs(project, [job], ()), Options(full_refresh=True), "", spark)
+    known = project.jobs[job]
+    if join is not None and join not in known.join:
+        raise ConfigError(f"job {job!r} has no join {join!r}", hint=suggest(join, known.join))
+    if not known.join:
+        return KeyReport(job, known.file, ())
+    opened = workplace.open_job(known)
     versions = {each: SourceWindow(None, table.version) for each, table in opened.tables.items()}
     plan = make_plan(opened, FULL_REFRESH, versions)
 
     def answer(run: Inquiry) -> KeyReport:
-        wanted = [step for step in run.plan.spec.steps if alias in (None, step.alias)]
-        return KeyReport(name, job.file, tuple(_examine_join(run, step, show_keys=show_keys) for step in wanted))
+        wanted = [step for step in run.plan.spec.steps if join in (None, step.alias)]
+        return KeyReport(job, known.file, tuple(_examine_join(run, step, show_keys=show_keys) for step in wanted))
 
     return answer_inside(workplace, plan, answer)
 
@@ -131,7 +150,7 @@ def _examine_join(run: Run, step: Step, *, show_keys: bool) -> JoinKeys:
     columns = step.interval.match if step.interval is not None else key
     texts = [lookup.columns[name] == TEXT_TYPE for name in columns]
     names = name_reference(len(texts))
-    references = run.keep(join.find_references(run.now, step).select(*names))
+    references = run.keep(find_references(run.now, step).select(*names))
     present = run.snapshot(step.alias).select(*name_parts(columns, names)).distinct()
     without = references.join(present, on=names, how="left_anti")
     lost = run.keep(without.groupBy(*names).agg(F.count("*").alias(_REFERENCES)))

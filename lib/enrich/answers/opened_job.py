@@ -87,18 +87,12 @@ class Side:
 
     A row of a right or full foreign-key join that no driving row refers to has no left key; it is known by the
     lookup's.
-
-    Attributes:
-        alias: The source whose key they have: the driving one, or for rows without left side the lookup.
-        columns: That source's columns, in the order of the key.
-        identity: The target's columns that hold the key.
-        right: The join that keeps rows without left side, when those are asked for.
     """
 
-    alias: str
-    columns: tuple[str, ...]
-    identity: tuple[str, ...]
-    right: Step | None = None
+    alias: str  # the source whose key they have: the driving one, or for rows without left side the lookup
+    columns: tuple[str, ...]  # that source's columns, in the order of the key
+    identity: tuple[str, ...]  # the target's columns that hold the key
+    right: Step | None = None  # the join that keeps rows without left side, when those are asked for
 
     @property
     def names(self) -> list[str]:

@@ -14,17 +14,8 @@ from dataclasses import replace
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from enrich.answers import evidence, reasons
-from enrich.answers.opened_job import (
-    Inquiry,
-    Side,
-    answer_inside,
-    assume_reasons,
-    build_affected,
-    find_dependencies,
-    list_sides,
-    open_recorded,
-)
+from enrich.answers import evidence, opened_job, reasons
+from enrich.answers.opened_job import Inquiry, Side
 from enrich.answers.reasons import MATCHED, Reason, Why, explain_cell, explain_row
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.schemas import find, name_of
@@ -38,14 +29,42 @@ from enrich.project.project import Project
 from enrich.steps.run import Run, identify_rows, read_target
 
 
-def ask(
-    project: Project, name: str, key: object, column: str | None, *, spark: SparkSession | None, show_keys: bool
+def why(
+    project: Project,
+    job: str,
+    key: object,
+    column: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    show_keys: bool = False,
 ) -> Why:
-    """Answer ``enrich.why``."""
-    workplace, plan = open_recorded(project, name, spark)
+    """Say why a row of a job's target, and each of its cells, is as it is.
+
+    Decided from the sources' versions that the target has consumed, and from their histories. Writes nothing.
+
+    Args:
+        project: What ``load_project`` gave.
+        job: The job's name.
+        key: The target's key: its text or value (``"u1"``, ``101``, a date); for a composite one ``"k1=v1,k2=v2"``,
+            ``["k1=v1", "k2=v2"]``, or a mapping. A list or a mapping with the columns that hold the lookup's key asks
+            for a row that only the lookup of a right or full foreign-key join has.
+        column: A target column; None for all.
+        spark: A session.
+        show_keys: Keep the keys of near misses in the reasons' ``found``.
+
+    Returns:
+        One reason for the row, for each source and for each column; ``to_dict()`` holds no keys and no values.
+
+    Raises:
+        ConfigError: No such job or column, the key has another form, or the lookup's row is not alone.
+        HistoryError: The target's definition or sources are not those that it was written from.
+        DriftError: Somebody else changed the target.
+        RunFailed: A snapshot cannot be read.
+    """
+    workplace, plan = opened_job.open_recorded(project, job, spark)
     spec, table = plan.spec, plan.target.table
     # Rows without left side are asked for when the key names just the columns of the lookup's key.
-    side, *others = list_sides(spec)
+    side, *others = opened_job.list_sides(spec)
     for each in others:
         if sorted(find(name, each.identity) or name for name, _ in _list_pairs(key) or ()) == sorted(each.identity):
             side = each
@@ -54,15 +73,15 @@ def ask(
     if column is not None:
         found = find(column, spec.columns)
         if found is None:
-            raise ConfigError(f"the target of {name!r} has no column {column!r}", hint=suggest(column, spec.columns))
+            raise ConfigError(f"the target of {job!r} has no column {column!r}", hint=suggest(column, spec.columns))
         columns = [found]
     if table is None:
         unknown = Reason(reasons.NOT_YET_RUN)
-        return Why(name, None, unknown, {}, dict.fromkeys(columns, unknown))
+        return Why(job, None, unknown, {}, dict.fromkeys(columns, unknown))
 
     def answer(run: Inquiry) -> Why:
         spec, keys = run.plan.spec, _cast_key(run, side, parts)
-        affected = build_affected(run, side, keys)
+        affected = opened_job.build_affected(run, side, keys)
         # An interval join may give several rows: a cell is null when it is in one of them.
         flags = {each: F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns}
         rows = drop_nulls(find_kind(spec).derive_rows(run, affected), side.names)
@@ -71,7 +90,7 @@ def ask(
         asked = evidence.list_questions(run, side, affected)
         told = next(iter(evidence.find_reasons(run, asked, found_keys=show_keys).values()), {})
         driving = told.get(spec.driving) if live is None else None
-        lookups = assume_reasons(spec, side, [each.alias for each in asked], driving) | told
+        lookups = opened_job.assume_reasons(spec, side, [each.alias for each in asked], driving) | told
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
             raise ConfigError(
                 f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
@@ -81,21 +100,21 @@ def ask(
         cells = {
             each: explain_cell(
                 row,
-                find_dependencies(spec, side, each),
+                opened_job.find_dependencies(spec, side, each),
                 lookups,
                 is_null=nulls.get(each, True),
                 driving=spec.driving,
             )
             for each in columns
         }
-        return Why(name, table.version, row, lookups, cells)
+        return Why(job, table.version, row, lookups, cells)
 
-    return answer_inside(workplace, plan, answer)
+    return opened_job.answer_inside(workplace, plan, answer)
 
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
-    workplace, plan = open_recorded(project, name, spark)
+    workplace, plan = opened_job.open_recorded(project, name, spark)
     if plan.target.table is None:
         return {}
 
@@ -104,11 +123,11 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[e
         assert rows is not None  # noqa: S101 - the table is there
         names = name_left_key(len(spec.identity))
         keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
-        side, *_ = list_sides(spec)
-        asked = evidence.list_questions(run, side, build_affected(run, side, run.keep(keys)))
+        side, *_ = opened_job.list_sides(spec)
+        asked = evidence.list_questions(run, side, opened_job.build_affected(run, side, run.keep(keys)))
         return evidence.find_reasons(run, asked)
 
-    return answer_inside(workplace, plan, answer)
+    return opened_job.answer_inside(workplace, plan, answer)
 
 
 def _cast_key(run: Run, side: Side, texts: Mapping[str, str]) -> DataFrame:
@@ -200,11 +219,7 @@ def _list_pairs(key: object) -> list[tuple[str, str]] | None:
 
 
 def _write_value(value: object) -> str:
-    """Return a value as ``enrich why`` reads it.
-
-    Raises:
-        ConfigError: It is null, which is no part of a key.
-    """
+    """Return a value as ``enrich why`` reads it; raise ConfigError for null, which is no part of a key."""
     if value is None:
         raise ConfigError("a part of the key is None", hint="a key has no nulls; rows with one are in the quarantine")
     return value.hex() if isinstance(value, bytes) else str(value)

@@ -55,28 +55,20 @@ def list_worst() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Reason:
-    """One answer.
+    """One answer."""
 
-    Attributes:
-        reason: One of ``list_meanings``.
-        kind: Of a near miss, what normalisers would remove: ``case``, ``blank``, ..., or a ``combination``.
-        version: The source's version that brought or deleted the partner; that was ``at``, ISO 8601 in UTC.
-        source: Whose reason it is: for rows and cells, and for sources that nothing refers to without a driving row.
-        rules: What keeps a row in quarantine.
-        elements: Reason -> number of elements, for lists.
-        job: The job upstream that holds the row in its quarantine.
-        found: The key of a near miss as text; never part of ``to_dict``.
-    """
-
-    reason: str
+    reason: str  # one of ``list_meanings``
+    # Of a near miss, what normalisers would remove: ``case``, ``blank``, ..., or a ``combination``.
     kind: str | None = None
+    # The source's version that brought or deleted the partner; that was ``at``, ISO 8601 in UTC.
     version: int | None = None
     at: str | None = None
+    # Whose reason it is: for rows and cells, and for sources that nothing refers to without a driving row.
     source: str | None = None
-    rules: tuple[str, ...] = ()
-    elements: Mapping[str, int] | None = None
-    job: str | None = None
-    found: str | None = field(default=None, repr=False)
+    rules: tuple[str, ...] = ()  # what keeps a row in quarantine
+    elements: Mapping[str, int] | None = None  # reason -> number of elements, for lists
+    job: str | None = None  # the job upstream that holds the row in its quarantine
+    found: str | None = field(default=None, repr=False)  # the key of a near miss as text; never part of ``to_dict``
 
     def to_dict(self) -> dict[str, Any]:
         """Return what applies, without keys and values."""
@@ -86,20 +78,14 @@ class Reason:
 
 @dataclass(frozen=True)
 class Why:
-    """The answer for one key of one job.
-
-    Attributes:
-        target_version: The version of the target that the answer is about; None when it does not exist.
-        row: Whether the row is in the target (``matched``), and if not, why.
-        lookups: Alias -> whether the row has a partner there; the driving source among them.
-        columns: Target column -> why its cell is as it is.
-    """
+    """The answer for one key of one job."""
 
     job: str
-    target_version: int | None
-    row: Reason
+    target_version: int | None  # the version of the target that the answer is about; None when it does not exist
+    row: Reason  # whether the row is in the target (``matched``), and if not, why
+    # Alias -> whether the row has a partner there; the driving source among them.
     lookups: Mapping[str, Reason] = field(default_factory=dict)
-    columns: Mapping[str, Reason] = field(default_factory=dict)
+    columns: Mapping[str, Reason] = field(default_factory=dict)  # target column -> why its cell is as it is
 
     @property
     def in_target(self) -> bool:
@@ -136,25 +122,17 @@ class FailingRow:
 
 @dataclass(frozen=True)
 class RuleCauses:
-    """What one row rule says of all rows of a target.
+    """What one row rule says of all rows of a target."""
 
-    Attributes:
-        index: The rule's position in the suite.
-        expectation: Great Expectations' type.
-        column: The rule's ``column``, when it has exactly one; else its columns are ``column_list``.
-        checked: Rows that it judges; None when it raised, as ``failed``; ``error`` is the class of that.
-        causes: Reasons of the failing rows, the most frequent first; they add up to ``failed``.
-        rows: Failing rows with their keys, only when they were asked for; never part of the JSON.
-    """
-
-    index: int
-    expectation: str
-    column: str | None
+    index: int  # the rule's position in the suite
+    expectation: str  # Great Expectations' type
+    column: str | None  # the rule's ``column``, when it has exactly one; else its columns are ``column_list``
     column_list: tuple[str, ...] | None
-    checked: int | None
+    checked: int | None  # rows that it judges; None when it raised, as ``failed``; ``error`` is the class of that
     failed: int | None
     error: str | None = None
-    causes: tuple[Cause, ...] = ()
+    causes: tuple[Cause, ...] = ()  # reasons of the failing rows, the most frequent first; they add up to ``failed``
+    # Failing rows with their keys, only when they were asked for; never part of the JSON.
     rows: tuple[FailingRow, ...] = field(default=(), repr=False)
 
     @property
@@ -213,22 +191,15 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class JoinKeys:
-    """How one join's keys meet.
+    """How one join's keys meet."""
 
-    Attributes:
-        join: The lookup's alias.
-        references: Rows (of a list: elements) that refer to a key of the lookup; ``unmatched`` lack a partner.
-        near_misses: Kind -> unmatched references that nearly match.
-        suggestion: What would make the near misses match; None when nothing may.
-        pairs: Kind, reference and key of near misses, only when they were asked for; never part of the JSON.
-    """
-
-    join: str
+    join: str  # the lookup's alias
     kind: str
-    references: int
+    references: int  # rows (of a list: elements) that refer to a key of the lookup; ``unmatched`` lack a partner
     unmatched: int
-    near_misses: Mapping[str, int]
-    suggestion: Suggestion | None = None
+    near_misses: Mapping[str, int]  # kind -> unmatched references that nearly match
+    suggestion: Suggestion | None = None  # what would make the near misses match; None when nothing may
+    # Kind, reference and key of near misses, only when they were asked for; never part of the JSON.
     pairs: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
 
 
@@ -265,10 +236,8 @@ def choose_worst(told: Iterable[Reason]) -> Reason:
 def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Sequence[str]) -> Reason:
     """Return whether a row is in the target, or why not.
 
-    Args:
-        live: Whether the join and the condition keep it; None when no join gives it at all.
-        needed: The sources without which there is no row, in the order of the joins, with their reasons.
-        rules: What keeps it in quarantine.
+    In: ``live``, whether join and condition keep it, None when no join gives it at all; ``needed``, the sources without
+    which there is no row, in the order of the joins, with their reasons; ``rules``, what keeps it in quarantine.
     """
     if rules:
         return Reason(QUARANTINED, rules=tuple(rules))

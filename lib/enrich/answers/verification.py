@@ -55,35 +55,25 @@ class Discrepancy:
 
 @dataclass(frozen=True)
 class Check:
-    """One job's target and quarantine, compared.
-
-    Attributes:
-        status: ``equal different repaired failed locked``.
-        versions: Alias -> the recorded version that the rows were computed at.
-        target: What differs in the target, before a repair; ``quarantine`` the same.
-        ahead: Alias -> the version that the quarantine contains where that is not what the target's record names: a run
-            is between its two commits, or has ended there, and the next one makes that good. Then what differs in the
-            quarantine is no difference.
-        others: Versions of the target that other writers made.
-        recorded: What the target's record says of all its rows; None when it says nothing.
-        counted: What the target's rows, and the sources at the recorded versions, say.
-        gaps: Alias -> versions that a run was told to skip; what they brought shows as a difference.
-        target_version: The target's version that was compared, or that a repair has made.
-        error: One line with the next step.
-    """
+    """One job's target and quarantine, compared."""
 
     job: str
-    status: str
+    status: str  # ``equal different repaired failed locked``
+    # Alias -> the recorded version that the rows were computed at.
     versions: dict[str, int] = field(default_factory=dict)
-    target: Discrepancy = Discrepancy()
+    target: Discrepancy = Discrepancy()  # what differs in the target, before a repair; ``quarantine`` the same
     quarantine: Discrepancy = Discrepancy()
+    # Alias -> the version that the quarantine contains where that is not what the target's record names: a run is
+    # between its two commits, or has ended there, and the next one makes that good. Then what differs in the quarantine
+    # is no difference.
     ahead: dict[str, int] = field(default_factory=dict)
-    others: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()  # versions of the target that other writers made
+    # Alias -> versions that a run was told to skip; what they brought shows as a difference.
     gaps: dict[str, list[list[int]]] = field(default_factory=dict)
-    recorded: State | None = None
-    counted: State | None = None
-    target_version: int | None = None
-    error: str | None = None
+    recorded: State | None = None  # what the target's record says of all its rows; None when it says nothing
+    counted: State | None = None  # what the target's rows, and the sources at the recorded versions, say
+    target_version: int | None = None  # the target's version that was compared, or that a repair has made
+    error: str | None = None  # one line with the next step
     exit_code: int = 0
 
     @property

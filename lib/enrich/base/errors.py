@@ -151,10 +151,7 @@ def parse_duration(text: str) -> int | None:
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
     """Return what a message says after an unknown word: ``did you mean 'x'?``, whatever its case.
 
-    Args:
-        word: The unknown word.
-        known: The words that it might mean; of a set the order is the alphabet's.
-        otherwise: What to say when none of them is near; None: list them.
+    Where no known word is near, it is ``otherwise``, or the known ones; those of a set are in the alphabet's order.
     """
     words = sorted(known) if isinstance(known, set | frozenset) else list(known)
     folded = {each.lower(): each for each in reversed(words)}

@@ -16,19 +16,13 @@ from enrich.base.context import command
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a run was asked for, as far as another command for one of its jobs has to ask for it again.
-
-    Attributes:
-        since: As on the command line; None where it was not given.
-        until: The same.
-        accept: Names of rules.
-    """
+    """What a run was asked for, as far as another command for one of its jobs has to ask for it again."""
 
     full_refresh: bool = False
-    since: str | None = None
-    until: str | None = None
+    since: str | None = None  # as on the command line; None where it was not given
+    until: str | None = None  # the same
     allow_gap: bool = False
-    accept: tuple[str, ...] = ()
+    accept: tuple[str, ...] = ()  # names of rules
 
     def accepting(self, rules: Iterable[str]) -> RunOptions:
         """Return these options with further rules accepted."""

@@ -92,11 +92,7 @@ def find(name: str, names: Collection[str]) -> str | None:
 
 
 def step_into(kind: DataType, name: str) -> DataType:
-    """Return the type of a field of a struct, of a field of the structs in a list, or of a map's value.
-
-    Raises:
-        LookupError: There is no such field.
-    """
+    """Return the type of a field of a struct, or of a list's structs, or of a map's value; else raise LookupError."""
     if isinstance(kind, dict) and kind["type"] == "map":
         return kind["valueType"]  # type: ignore[no-any-return]
     fields = fields_of(kind)

@@ -47,8 +47,7 @@ def build_graph(project: Project) -> Graph:
 def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: Iterable[str]) -> list[str]:
     """Return the jobs meant, in the order of ``graph``: those named and those selected, or all, less those excluded.
 
-    Raises:
-        ConfigError: A name or pattern that fits no job, or nothing is left.
+    A name or pattern that fits no job is a ConfigError, and so is a choice that leaves nothing.
     """
     names, select = list(names), list(select)
     wanted = set(graph) if not names and not select else set(names)

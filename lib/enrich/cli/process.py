@@ -273,11 +273,7 @@ def find_interruption() -> int | None:
 
 
 def stop_if_interrupted() -> None:
-    """End the command if a signal has arrived.
-
-    Raises:
-        Interrupted: It has.
-    """
+    """End the command, by ``Interrupted``, if a signal has arrived."""
     if code := find_interruption():
         raise Interrupted(code)
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import click
 
-from enrich import answers
 from enrich.answers.reasons import RuleCauses
 from enrich.base import hints
 from enrich.base.console import clean
@@ -21,8 +20,7 @@ from enrich.project.project import Project
 from enrich.report import Report, add_reasons, read_report
 from enrich.report.document import list_failing
 from enrich.report.page import format_junit, format_markdown, render_page
-from enrich.report.text import format_report
-from enrich.report.words import format_rule
+from enrich.report.text import format_report, format_rule
 
 _BAD = ("failed", "blocked", "skipped")
 FAIL_ON: dict[str | None, tuple[str, ...]] = {None: (), "fail": _BAD, "warn": (*_BAD, "warned")}
@@ -83,7 +81,9 @@ def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, tuple[R
     found = {}
     for name in jobs:
         try:
-            found[name] = answers.find_causes(project, name, beside=jobs)
+            from enrich.answers.failing_rows import find_causes  # which needs Spark
+
+            found[name] = find_causes(project, name, beside=jobs)
         except Exception as error:  # noqa: BLE001 - whatever keeps one job from an answer, the report is made
             stop_if_interrupted()
             told = " ".join(str(convert_error(error)).split())

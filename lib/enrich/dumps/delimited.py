@@ -30,21 +30,14 @@ LONGEST_TRIED = 1024 * 1024
 
 @dataclass
 class RecordReader:
-    """Reads the records of one file, and holds the last one.
-
-    Attributes:
-        longest: Characters that a record of several lines may have.
-        count: Lines that have been read.
-        start: The line on which the last record begins.
-        text: The last record as it stands in the file.
-    """
+    """Reads the records of one file, and holds the last one."""
 
     lines: Iterator[str]
     dialect: Dialect
-    longest: int
-    count: int = 0
-    start: int = 0
-    text: str = ""
+    longest: int  # characters that a record of several lines may have
+    count: int = 0  # lines that have been read
+    start: int = 0  # the line on which the last record begins
+    text: str = ""  # the last record as it stands in the file
 
     def read(self, name: str) -> Iterator[list[str] | None]:
         """Return the fields of each record as they stand there; None for one with wrong quotes or a lone CR.

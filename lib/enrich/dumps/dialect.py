@@ -32,19 +32,12 @@ _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 @dataclass(frozen=True)
 class Dialect:
-    """How one file is written.
+    """How one file is written."""
 
-    Attributes:
-        delimiter: One character; empty: not known yet.
-        quote: One character; empty: a quote is text like any other.
-        escape: One character; empty: none.
-        nulls: How null is written.
-    """
-
-    delimiter: str = ""
-    quote: str = '"'
-    escape: str = ""
-    nulls: tuple[str, ...] = NULLS
+    delimiter: str = ""  # one character; empty: not known yet
+    quote: str = '"'  # one character; empty: a quote is text like any other
+    escape: str = ""  # one character; empty: none
+    nulls: tuple[str, ...] = NULLS  # how null is written
 
     def split(self, record: str) -> list[str] | None:
         """Return the fields as they stand in a record without its end; None where a quote or a CR is misplaced."""

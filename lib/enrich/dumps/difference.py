@@ -29,19 +29,13 @@ _COUNT = "__enrich_count"
 
 @dataclass(frozen=True)
 class DumpRows:
-    """A dump's rows.
+    """A dump's rows."""
 
-    Attributes:
-        rows: The columns, and beside them those that ``number`` names.
-        bad: The column that says that a row is left out.
-        number: The columns that say where a row stands in the dump.
-    """
-
-    rows: DataFrame
+    rows: DataFrame  # the columns, and beside them those that ``number`` names
     key: Sequence[str]
     columns: Sequence[str]
-    bad: str
-    number: Sequence[str]
+    bad: str  # the column that says that a row is left out
+    number: Sequence[str]  # the columns that say where a row stands in the dump
 
     @property
     def good(self) -> DataFrame:

@@ -41,15 +41,10 @@ _PLAIN = (
 
 @dataclass(frozen=True)
 class Known:
-    """The types that are known before the dump is read.
+    """The types that are known before the dump is read."""
 
-    Attributes:
-        table: The table's columns; None when there is no table yet.
-        types: The columns that ``--types`` names.
-    """
-
-    table: pa.Schema | None = None
-    types: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    table: pa.Schema | None = None  # the table's columns; None when there is no table yet
+    types: pa.Schema = field(default_factory=lambda: pa.schema([]))  # the columns that ``--types`` names
 
     def names(self) -> list[str]:
         """Return the table's columns and those that ``--types`` adds; nothing without a table."""
@@ -61,19 +56,13 @@ class Known:
 
 @dataclass(frozen=True)
 class Named:
-    """The columns of a dump as it calls them, or as the user does.
+    """The columns of a dump as it calls them, or as the user does."""
 
-    Attributes:
-        schema: Names and types; type null where the dump knows none.
-        hidden: The places of those whose names come from a first line alone: it may be a person, and is not told.
-        header: What the first line says, where ``schema`` has other names.
-        file: The file with this line.
-    """
-
-    schema: pa.Schema
+    schema: pa.Schema  # names and types; type null where the dump knows none
+    # The places of those whose names come from a first line alone: it may be a person, and is not told.
     hidden: frozenset[int] = frozenset()
-    header: tuple[str, ...] = ()
-    file: str = ""
+    header: tuple[str, ...] = ()  # what the first line says, where ``schema`` has other names
+    file: str = ""  # the file with this line
 
     @property
     def names(self) -> list[str]:

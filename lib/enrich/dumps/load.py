@@ -141,22 +141,16 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
 
 @dataclass
 class Loader:
-    """One call of ``enrich load``.
-
-    Attributes:
-        label: The table in messages.
-        blank: The result before anything is known.
-        done: What this load has done, once the log has its commit.
-        earlier: What an attempt has written to which another writer's commit came in between.
-    """
+    """One call of ``enrich load``."""
 
     workplace: Workplace
     place: Location
-    label: str
+    label: str  # the table in messages
     how: DumpOptions
-    blank: LoadResult
+    blank: LoadResult  # the result before anything is known
     size: int = 0
-    done: LoadResult | None = field(default=None, init=False)
+    done: LoadResult | None = field(default=None, init=False)  # what this load has done, once the log has its commit
+    # What an attempt has written to which another writer's commit came in between.
     earlier: LoadResult | None = field(default=None, init=False)
 
     def open_session(self) -> None:
@@ -457,17 +451,12 @@ class Loader:
 
 @dataclass(frozen=True)
 class _Write:
-    """What is to be written.
+    """What is to be written."""
 
-    Attributes:
-        table: The table as it was compared; None when it is created.
-        has_nulls: Whether rows with a null in their key are among those to be deleted.
-    """
-
-    table: TableState | None
+    table: TableState | None  # the table as it was compared; None when it is created
     found: Difference
     staged: Staged
-    has_nulls: bool
+    has_nulls: bool  # whether rows with a null in their key are among those to be deleted
 
     @property
     def base(self) -> int:

@@ -61,19 +61,12 @@ def gather(found: Iterable[tuple[_Row, int, bool, int]]) -> Iterator[Records[_Ro
 
 @dataclass(frozen=True)
 class Batch:
-    """Some rows of one file.
+    """Some rows of one file."""
 
-    Attributes:
-        columns: The dump's columns in their types, null where a value does not convert.
-        wrong: For each column, where a value does not convert.
-        lines: The line on which each row begins; in Parquet, its number in the file.
-        bad: Where a row has another fault, which is counted already; what it has in its key is right.
-    """
-
-    columns: list[pa.Array]
-    wrong: list[pa.Array]
-    lines: list[int]
-    bad: list[bool]
+    columns: list[pa.Array]  # the dump's columns in their types, null where a value does not convert
+    wrong: list[pa.Array]  # for each column, where a value does not convert
+    lines: list[int]  # the line on which each row begins; in Parquet, its number in the file
+    bad: list[bool]  # where a row has another fault, which is counted already; what it has in its key is right
 
 
 @dataclass
@@ -108,15 +101,10 @@ _WORD, _EMPTY_TEXT, _MISFIT, _ESCAPES, _QUOTED_ESCAPES, _TORN, _QUOTES = range(7
 
 @dataclass
 class Marks:
-    """Counts what may be meant otherwise while a dump is read.
+    """Counts what may be meant otherwise while a dump is read."""
 
-    Attributes:
-        escapes_known: Whether the user has said what escapes; then nothing is told about it.
-        nulls_known: Whether the user has said how null is written; then ``""`` is an empty text.
-    """
-
-    escapes_known: bool = False
-    nulls_known: bool = False
+    escapes_known: bool = False  # whether the user has said what escapes; then nothing is told about it
+    nulls_known: bool = False  # whether the user has said how null is written; then ``""`` is an empty text
     _counts: dict[tuple[int, str], int] = field(default_factory=dict)
     _first: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     _nulls: set[str] = field(default_factory=set)
@@ -245,21 +233,14 @@ def _spell(words: Iterable[str], dialect: Dialect) -> list[str]:
 
 @dataclass
 class Reading:
-    """What has been found out about a dump while it is read.
+    """What has been found out about a dump while it is read."""
 
-    Attributes:
-        schema: The dump's columns, in the spelling and types of the table.
-        key: The positions of the key's columns.
-        rows: Rows that were read, the bad ones too.
-        keyless: Bad lines of which the key is not known.
-    """
-
-    schema: pa.Schema
-    key: tuple[int, ...]
+    schema: pa.Schema  # the dump's columns, in the spelling and types of the table
+    key: tuple[int, ...]  # the positions of the key's columns
     faults: BadLineCounts = field(default_factory=BadLineCounts)
     marks: Marks = field(default_factory=Marks)
-    rows: int = 0
-    keyless: int = 0
+    rows: int = 0  # rows that were read, the bad ones too
+    keyless: int = 0  # bad lines of which the key is not known
 
     def refuse(self, cause: str, name: str, line: int) -> None:
         """Count a line that gives no row at all."""

@@ -36,48 +36,33 @@ UNKNOWN = "field that is not among the columns"
 
 @dataclass(frozen=True)
 class DumpOptions:
-    """How files are read and what is done with their rows; the options of ``enrich load``.
+    """How files are read and what is done with their rows; the options of ``enrich load``."""
 
-    Attributes:
-        form: ``csv json parquet``; None: as the files' names end.
-        dialect: ``csv``, or ``text``: as COPY of PostgreSQL and INTO OUTFILE of MySQL write by default.
-        delimiter: Of CSV; None: found in the first line.
-        quote: What stands around fields of CSV, ``""``: nothing; None: as ``dialect`` says.
-        escape: What takes the meaning away from the next character, ``""``: nothing; None: as ``dialect`` says.
-        null: How null is written in CSV, as it stands in the file; None: as ``dialect`` says.
-        header: Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it
-            does, unless there are ``columns``.
-        types: ``id string, at timestamp``, for columns that no table has yet.
-        complete: Whether rows that the dump lacks are deleted.
-        max_delete: The greatest share of the rows that may be deleted then.
-    """
-
-    form: str | None = None
-    dialect: str = CSV_DIALECT
-    delimiter: str | None = None
-    quote: str | None = None
+    form: str | None = None  # ``csv json parquet``; None: as the files' names end
+    dialect: str = CSV_DIALECT  # ``csv``, or ``text``: as COPY of PostgreSQL and INTO OUTFILE of MySQL write by default
+    delimiter: str | None = None  # of CSV; None: found in the first line
+    quote: str | None = None  # what stands around fields of CSV, ``""``: nothing; None: as ``dialect`` says
+    # What takes the meaning away from the next character, ``""``: nothing; None: as ``dialect`` says.
     escape: str | None = None
-    null: Sequence[str] | None = None
+    null: Sequence[str] | None = None  # how null is written in CSV, as it stands in the file; None: as ``dialect`` says
     columns: Sequence[str] | None = None
+    # Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it does, unless
+    # there are ``columns``.
     header: bool | None = None
-    types: str | None = None
+    types: str | None = None  # ``id string, at timestamp``, for columns that no table has yet
     encoding: str = "utf-8"
-    complete: bool = False
-    max_delete: float = MAX_DELETE
+    complete: bool = False  # whether rows that the dump lacks are deleted
+    max_delete: float = MAX_DELETE  # the greatest share of the rows that may be deleted then
     bad_rows: str = FAIL
 
 
 @dataclass(frozen=True)
 class BadLines:
-    """One cause, and the lines that have it.
-
-    Attributes:
-        first: ``file:line`` of the first ones, at most ``SHOWN``.
-    """
+    """One cause, and the lines that have it."""
 
     cause: str
     lines: int
-    first: tuple[str, ...]
+    first: tuple[str, ...]  # ``file:line`` of the first ones, at most ``SHOWN``
 
     def __str__(self) -> str:
         more = ", ..." if self.lines > len(self.first) else ""
@@ -86,19 +71,12 @@ class BadLines:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something that was read as documented, and that may be meant otherwise.
+    """Something that was read as documented, and that may be meant otherwise."""
 
-    Attributes:
-        what: What was done with what.
-        fields: How many fields, or lines where these could not be told apart.
-        first: ``file:line`` of the first ones, at most ``SHOWN``.
-        hint: What to give if it is meant otherwise.
-    """
-
-    what: str
-    fields: int
-    first: tuple[str, ...]
-    hint: str
+    what: str  # what was done with what
+    fields: int  # how many fields, or lines where these could not be told apart
+    first: tuple[str, ...]  # ``file:line`` of the first ones, at most ``SHOWN``
+    hint: str  # what to give if it is meant otherwise
 
     def __str__(self) -> str:
         more = ", ..." if self.fields > len(self.first) else ""
@@ -107,33 +85,24 @@ class Notice:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What one ``enrich load`` did, or why it refused the dump.
-
-    Attributes:
-        status: ``created updated unchanged refused``; a dry run says what would be.
-        version: The table's version that holds the dump; None when there is no table (yet).
-        read: Rows of the dump, the bad ones too.
-        unchanged: Rows that stood in the table as they are.
-        error: Why the dump was refused, in one line.
-        warnings: What was read as documented, and may be meant otherwise.
-    """
+    """What one ``enrich load`` did, or why it refused the dump."""
 
     run_id: str
     deployment: str
     table: str
-    status: str
+    status: str  # ``created updated unchanged refused``; a dry run says what would be
     dry_run: bool
-    version: int | None = None
-    read: int = 0
+    version: int | None = None  # the table's version that holds the dump; None when there is no table (yet)
+    read: int = 0  # rows of the dump, the bad ones too
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
-    unchanged: int = 0
+    unchanged: int = 0  # rows that stood in the table as they are
     skipped: int = 0
     faults: tuple[BadLines, ...] = ()
-    error: str | None = None
+    error: str | None = None  # why the dump was refused, in one line
     exit_code: int = 0
-    warnings: tuple[Notice, ...] = ()
+    warnings: tuple[Notice, ...] = ()  # what was read as documented, and may be meant otherwise
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich load --output json``."""

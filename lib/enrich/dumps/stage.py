@@ -62,44 +62,33 @@ _PAUSE = 5.0
 
 @dataclass(frozen=True)
 class DumpSpec:
-    """How a dump is to be read.
-
-    Attributes:
-        key: The columns of the key, in the dump's spelling or the table's.
-        dialect: How CSV is written; without a delimiter, it is the first usual one with which the first line has the
-            expected columns.
-        columns: The names of the columns; None: as the header, the objects or the file say.
-        header: Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it
-            does, but nobody has said so.
-        complete: Whether rows that the dump lacks are deleted; an empty file would lack them all.
-    """
+    """How a dump is to be read."""
 
     files: Sequence[DumpFile]
     form: str
-    key: Sequence[str]
+    key: Sequence[str]  # the columns of the key, in the dump's spelling or the table's
     encoding: str
+    # How CSV is written; without a delimiter, it is the first usual one with which the first line has the expected
+    # columns.
     dialect: Dialect = field(default_factory=Dialect)
-    columns: Sequence[str] | None = None
+    columns: Sequence[str] | None = None  # the names of the columns; None: as the header, the objects or the file say
+    # Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it does, but
+    # nobody has said so.
     header: bool | None = None
     marks: Marks = field(default_factory=Marks)
     known: Known = field(default_factory=Known)
-    complete: bool = False
+    complete: bool = False  # whether rows that the dump lacks are deleted; an empty file would lack them all
 
 
 @dataclass(frozen=True)
 class Staged:
-    """A dump that has been read.
+    """A dump that has been read."""
 
-    Attributes:
-        path: The Parquet file: the columns, ``FILE``, ``LINE``, ``BAD``.
-        names: The names of the files, by their numbers in ``FILE``.
-    """
-
-    path: Path
+    path: Path  # the Parquet file: the columns, ``FILE``, ``LINE``, ``BAD``
     schema: pa.Schema
     key: tuple[str, ...]
     reading: Reading
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # the names of the files, by their numbers in ``FILE``
 
 
 def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lambda: None) -> Staged:

@@ -40,16 +40,11 @@ _HEAD = f"""\
 
 @dataclass(frozen=True)
 class FirstJob:
-    """What ``write_first_job`` did.
-
-    Attributes:
-        files: What was written, relative to it.
-        notes: What a person has to know or to do before the first run.
-    """
+    """What ``write_first_job`` did."""
 
     home: Path
-    files: list[str]
-    notes: list[str]
+    files: list[str]  # what was written, relative to it
+    notes: list[str]  # what a person has to know or to do before the first run
 
 
 def write_first_job(references: Sequence[str], directory: Path | None, target: str) -> FirstJob:
@@ -229,39 +224,27 @@ _LEAST = {"ends like": 0.05, "holds values of": 0.5}
 
 @dataclass(frozen=True)
 class KnownTable:
-    """A table as the guesses see it.
-
-    Attributes:
-        reference: How the job file names it.
-        basis: What the guess rests on.
-    """
+    """A table as the guesses see it."""
 
     alias: str
-    reference: str
+    reference: str  # how the job file names it
     uri: str
     columns: Mapping[str, DataType]
     key: tuple[str, ...]
-    basis: str
+    basis: str  # what the guess rests on
 
 
 @dataclass(frozen=True)
 class Link:
-    """A guessed join.
+    """A guessed join."""
 
-    Attributes:
-        source: The table that refers; one that is joined already, or the driving one.
-        share: How many of the values that were looked up are keys, 0 to 1; None where there was none.
-        field: Of a list of structs, the field that holds the key.
-        shares_key: Whether the column is the key of its table, so that a table join fits.
-    """
-
-    source: KnownTable
+    source: KnownTable  # the table that refers; one that is joined already, or the driving one
     column: str
     lookup: KnownTable
     basis: str
-    share: float | None
-    field: str | None = None
-    shares_key: bool = False
+    share: float | None  # how many of the values that were looked up are keys, 0 to 1; None where there was none
+    field: str | None = None  # of a list of structs, the field that holds the key
+    shares_key: bool = False  # whether the column is the key of its table, so that a table join fits
     is_list: bool = False
 
 

@@ -40,14 +40,10 @@ class NotDelivered(Exception):
 
 @dataclass(frozen=True)
 class Recipient:
-    """Who is told, with the secrets in place.
-
-    Attributes:
-        url: The address; kept out of every text that is shown.
-    """
+    """Who is told, with the secrets in place."""
 
     settings: Notify
-    url: str = field(repr=False)
+    url: str = field(repr=False)  # the address; kept out of every text that is shown
     headers: Mapping[str, str] = field(repr=False)
 
 

@@ -47,26 +47,18 @@ _NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET
 
 @dataclass(frozen=True)
 class Upkeep:
-    """What was done for one table.
+    """What was done for one table."""
 
-    Attributes:
-        job: The job that writes the table; None for sources.
-        role: ``target quarantine source``.
-        status: ``done nothing failed locked``.
-        rewritten: The files that OPTIMIZE has written anew; those in their place are ``became``, in ``version``.
-        removed: The files that VACUUM has removed.
-        kept: The hours of the table's past that it has left; None where it did not get that far.
-    """
-
-    job: str | None
+    job: str | None  # the job that writes the table; None for sources
     table: str
-    role: str
-    status: str = NOTHING
+    role: str  # ``target quarantine source``
+    status: str = NOTHING  # ``done nothing failed locked``
+    # The files that OPTIMIZE has written anew; those in their place are ``became``, in ``version``.
     rewritten: Extent = field(default_factory=Extent)
     became: Extent | None = None
     version: int | None = None
-    removed: Extent = field(default_factory=Extent)
-    kept: int | None = None
+    removed: Extent = field(default_factory=Extent)  # the files that VACUUM has removed
+    kept: int | None = None  # the hours of the table's past that it has left; None where it did not get that far
     error: str | None = None
     exit_code: int = 0
 
@@ -233,8 +225,7 @@ class _Keeper:
     def _list_needs(self, uri: str) -> list[tuple[str, str, int]]:
         """Return what jobs of the project have read of a table: job, the table's identity, and the version.
 
-        Raises:
-            HistoryError: Of a job nobody knows it.
+        A job of which nobody knows it is a HistoryError.
         """
         found = []
         for name, job in self.workplace.project.jobs.items():
@@ -253,8 +244,7 @@ class _Keeper:
 def list_needs(job: str, target: TargetState) -> dict[str, tuple[str, int]]:
     """Return alias -> the source's identity, and the version after which the job may still read it.
 
-    Raises:
-        HistoryError: Neither the target's log nor the runs table says what it has consumed.
+    Where neither log nor runs table says what the target has consumed, that is a HistoryError.
     """
     if target.table is None:
         return {}

@@ -12,21 +12,10 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
+from enrich.base import result
 from enrich.base.errors import find_gravest
 from enrich.base.names import identify
-from enrich.base.result import (
-    BEFORE_ALL,
-    COMPARE,
-    CREATE,
-    CURSOR,
-    MERGE,
-    NOTHING,
-    REWRITE,
-    Extent,
-    SourceWindow,
-    Told,
-    name_deployment,
-)
+from enrich.base.result import Extent, SourceWindow, Told, name_deployment
 from enrich.delta import extents, tables
 from enrich.joins import find_kind
 from enrich.operations.loading import choose_jobs, read_run_options
@@ -67,7 +56,7 @@ class Forecast(Told):
     refresh: Extent | None = None
 
 
-IDLE = Forecast(NOTHING, "no source has changed", Extent(), Extent())
+IDLE = Forecast(result.NOTHING, "no source has changed", Extent(), Extent())
 SWITCH = replace(IDLE, why="no source has changed; the target's change feed is switched on for its first reader")
 
 
@@ -75,7 +64,7 @@ def foresee_count(plan: Plan) -> Forecast:
     """Tell what a run would do that only counts what the record of its target lacks: it reads target and sources."""
     places = [*plan.tables.values(), *([plan.target.table] if plan.target.table is not None else [])]
     reads = sum((extents.measure_table(each.uri) for each in places), Extent())
-    return Forecast(CURSOR, "the record lacks counts of the whole target", reads, Extent())
+    return Forecast(result.CURSOR, "the record lacks counts of the whole target", reads, Extent())
 
 
 def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
@@ -86,20 +75,20 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
         if plan.lacks_state:
             found = foresee_count(plan)
             return replace(found, reads=found.reads + feeds)
-        return Forecast(CURSOR, "no change reaches the target", feeds, Extent())
+        return Forecast(result.CURSOR, "no change reaches the target", feeds, Extent())
     there = extents.measure_table(target.uri) if target is not None else Extent()
     sizes = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
     whole = sum(sizes.values(), there)
     if affected is None or plan.everything:
         if target is None:
-            return Forecast(CREATE, "there is no target yet", whole)
+            return Forecast(result.CREATE, "there is no target yet", whole)
         if plan.rewrites:
             why = (
                 "the target's table cannot hold the rows as they are" if plan.outgrown else "the definition has changed"
             )
-            return Forecast(REWRITE, why, whole, there)
+            return Forecast(result.REWRITE, why, whole, there)
         why = "every row is computed and compared with the target"
-        return Forecast(COMPARE, why, whole, None, _foresee_upkeep(plan))
+        return Forecast(result.COMPARE, why, whole, None, _foresee_upkeep(plan))
     beside = plan.target.quarantine
     # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
     keyless = {plan.spec.driving} if beside is not None else set()
@@ -121,7 +110,7 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
     if there.bytes <= extents.SMALL_TABLE:
         writes, marks = there, "the target is small: files with changed rows are written anew"
     refresh = whole if is_worth else None
-    return Forecast(MERGE, f"{why}; {marks}", reads, writes, _foresee_upkeep(plan), refresh)
+    return Forecast(result.MERGE, f"{why}; {marks}", reads, writes, _foresee_upkeep(plan), refresh)
 
 
 def _foresee_upkeep(plan: Plan) -> str | None:
@@ -160,7 +149,7 @@ class SourcePlan(SourceWindow):
     @staticmethod
     def of(window: SourceWindow, affected: int | None = 0) -> SourcePlan:
         """Complete a window; its ``changes`` are rows at a first run and a full refresh."""
-        start = BEFORE_ALL if window.start is None else window.start
+        start = result.BEFORE_ALL if window.start is None else window.start
         return SourcePlan(**vars(window), commits=window.to - start, affected_keys=affected)
 
 

@@ -110,7 +110,12 @@ class _Running:
         """Run one job and record its outcome; never raises for what a job can do wrong."""
         workplace, project = self.workplace, self.workplace.project
         for other in find_edges(project)[name]:
-            if why := self._find_obstacle(other):
+            found, why = self.done.get(other), ""
+            if found is not None and (found.exit_code or found.status == SKIPPED):
+                why = "did not succeed" if found.exit_code else "was skipped"
+            elif found is not None and found.status == CREATED and workplace.options.dry_run:
+                why = "has yet to create its target: a dry run writes none"
+            if why:
                 return self._skip(name, f"it reads job {other!r}, which {why}")
         self.watch.start(name)
         context.note_written(f"the target of {name!r} is unchanged")
@@ -132,15 +137,6 @@ class _Running:
             raise
         self.done[name] = replace(result, seconds=round(time.monotonic() - started, 3))
         return record_outcome(workplace, self.done[name])
-
-    def _find_obstacle(self, other: str) -> str | None:
-        """Return why the jobs that read the target of ``other`` cannot be run; None when they can."""
-        result = self.done.get(other)
-        if result is not None and (result.exit_code or result.status == SKIPPED):
-            return "did not succeed" if result.exit_code else "was skipped"
-        if result is not None and result.status == CREATED and self.workplace.options.dry_run:
-            return "has yet to create its target: a dry run writes none"
-        return None
 
     def _attempt(self, job: Job) -> JobResult:
         """Plan a job and do it; the next attempt may read later versions where this one's are gone."""

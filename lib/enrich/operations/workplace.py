@@ -46,11 +46,7 @@ Opened = TypeVar("Opened", bound=OpenJob)
 
 
 def check_free(job: Job, uri: str | None) -> None:
-    """Refuse to create a target, or its quarantine, where something else already is.
-
-    Raises:
-        ConfigError: A file, or a directory that is not empty.
-    """
+    """Refuse, by a ConfigError, to create a target, or its quarantine, where something else already is."""
     if uri is not None and is_occupied(uri):
         raise ConfigError(
             f"{uri} is not a Delta table", hint="move it away, or name another target", where=job.at("target")
@@ -58,11 +54,7 @@ def check_free(job: Job, uri: str | None) -> None:
 
 
 def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
-    """Refuse sources without change feed, and histories whose feed Delta cannot read; the message says what mends it.
-
-    Raises:
-        ConfigError: Naming every such source.
-    """
+    """Refuse sources without change feed, and histories whose feed Delta cannot read, with what mends it."""
     faults = []
     for alias, table in tables.items():
         named, place = f"source {alias!r} ({job.sources[alias].table})", job.at("sources", alias)
@@ -82,27 +74,19 @@ def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
 
 @dataclass
 class Workplace:
-    """The tables of a project as one operation sees them, and the session that it works in.
-
-    Attributes:
-        chosen: The jobs of this operation, which see the same versions of the sources that they share.
-        given: The session that the caller has handed over.
-        built: The session that is used, once there is one.
-        pins: Place, as ``identify`` spells it -> the pinned state of a table, or why it cannot be read.
-        places: Catalog name -> where the table is.
-        wrote: Where this operation has written tables, spelled in the same way.
-        committed: Job -> its result, as soon as the log has its commit.
-    """
+    """The tables of a project as one operation sees them, and the session that it works in."""
 
     project: Project
-    chosen: Sequence[str]
+    chosen: Sequence[str]  # the jobs of this operation, which see the same versions of the sources that they share
     options: Options = field(default_factory=Options)
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    given: SparkSession | None = None
-    built: SparkSession | None = None
+    given: SparkSession | None = None  # the session that the caller has handed over
+    built: SparkSession | None = None  # the session that is used, once there is one
+    # Place, as ``identify`` spells it -> the pinned state of a table, or why it cannot be read.
     pins: dict[str, TableState | EnrichError] = field(default_factory=dict)
-    places: dict[CatalogName, str | None] = field(default_factory=dict)
-    wrote: set[str] = field(default_factory=set)
+    places: dict[CatalogName, str | None] = field(default_factory=dict)  # catalog name -> where the table is
+    wrote: set[str] = field(default_factory=set)  # where this operation has written tables, spelled in the same way
+    # Job -> its result, as soon as the log has its commit.
     committed: dict[str, JobResult] = field(default_factory=dict)
     _safe: set[str] = field(default_factory=set)
 
@@ -112,11 +96,7 @@ class Workplace:
         return RunsTable(self.project.state, self.project.settings.keep_runs)
 
     def session(self) -> SparkSession:
-        """Return the run's session, built at its first use.
-
-        Raises:
-            EnvironmentFault: The given one is of Spark Connect, or none can be built.
-        """
+        """Return the run's session, built at its first use; one of Spark Connect is an EnvironmentFault."""
         if self.given is not None:
             from enrich.spark.session import refuse_connect
 
@@ -269,16 +249,16 @@ class Workplace:
 
     def open_inside(self, opened: Opened, do: Callable[[Opened, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
-        return self.work_inside(lambda own: do(self.complete(opened, own), own))
 
-    def complete(self, opened: Opened, own: SparkSession) -> Opened:
-        """Return a job whose expressions are compiled, those too whose types need Spark."""
-        from enrich.spark.session import find_type
+        def work(own: SparkSession) -> Done:
+            from enrich.spark.session import find_type
 
-        if opened.compiled.complete:
-            return opened
-        schemas = {alias: table.columns for alias, table in opened.tables.items()}
-        return replace(opened, compiled=compile_job(opened.job, schemas, partial(find_type, own)))
+            if opened.compiled.complete:
+                return do(opened, own)
+            schemas = {alias: table.columns for alias, table in opened.tables.items()}
+            return do(replace(opened, compiled=compile_job(opened.job, schemas, partial(find_type, own))), own)
+
+        return self.work_inside(work)
 
     def fit(self, plan: Plan, own: SparkSession) -> Plan:
         """Return a plan whose rows its target can hold, by the types that Spark gives them, as ``decide_again``."""
@@ -296,8 +276,7 @@ class Workplace:
     def require_safe_commits(self, uri: str | None, own: SparkSession) -> None:
         """Refuse to write where another writer could overwrite the commit; tables yet without a place are not known.
 
-        Raises:
-            EnvironmentFault: The table is in S3, and log store or server do not exclude a second commit.
+        That is an EnvironmentFault: log store or server of a table in S3 do not exclude a second commit.
         """
         from enrich.spark.logstore import require_exclusive_commits
 

@@ -91,11 +91,7 @@ def find_apart(
 
 
 def check_columns(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Cursor) -> None:
-    """Refuse sources whose used columns went or changed their type.
-
-    Raises:
-        RefreshNeeded: Naming the first of them.
-    """
+    """Refuse, by RefreshNeeded, sources whose used columns went or changed their type."""
     for alias, mark in cursor.sources.items():
         now = schemas.get(alias, mark.columns)
         for name, kind in mark.columns.items():
@@ -153,28 +149,21 @@ def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
 
 @dataclass(frozen=True)
 class SourceLag:
-    """How far a target is behind one of its sources; what cannot be read is None.
-
-    Attributes:
-        consumed: The last version that the target contains; None before the first run.
-        latest: The source's latest version.
-        seconds: Time since the oldest commit that is not consumed yet; 0 when there is none, None also where the source
-            has forgotten it.
-        lag_seconds: Time between the newest commit consumed and the newest there.
-        days_left: Days until the source forgets what is not consumed yet; None also when nothing is waiting.
-        gaps: Versions that a run was told to skip, each from the one before it to the last.
-        replaced: True when the source is another table than the one consumed, so that its versions count something
-            else.
-    """
+    """How far a target is behind one of its sources; what cannot be read is None."""
 
     alias: str
     table: str
-    consumed: int | None
-    latest: int | None
+    consumed: int | None  # the last version that the target contains; None before the first run
+    latest: int | None  # the source's latest version
+    # Time since the oldest commit that is not consumed yet; 0 when there is none, None also where the source has
+    # forgotten it.
     seconds: float | None
-    lag_seconds: float | None = None
+    lag_seconds: float | None = None  # time between the newest commit consumed and the newest there
+    # Days until the source forgets what is not consumed yet; None also when nothing is waiting.
     days_left: float | None = None
+    # Versions that a run was told to skip, each from the one before it to the last.
     gaps: tuple[tuple[int, int], ...] = ()
+    # True when the source is another table than the one consumed, so that its versions count something else.
     replaced: bool = False
 
     @property
@@ -212,18 +201,14 @@ def measure_lag(alias: str, table: str, place: Location, mark: Mark | None) -> S
     behind = (commits[max(commits)] - commits[consumed]) / 1000 if consumed in commits else None
     if consumed + 1 < min(commits, default=0):
         return replace(known, lag_seconds=behind, days_left=0.0)
-    return replace(known, seconds=seconds, lag_seconds=behind, days_left=_count_days(state, consumed, seconds))
-
-
-def _count_days(state: TableState, consumed: int, seconds: float | None) -> float | None:
-    """Return for how many days what is not consumed yet stays readable; whoever ran VACUUM may have left less."""
-    try:
-        if feeds.has_lost_changes(state.uri, consumed, state.version):
-            return 0.0
-    except EnrichError:
-        return None
+    # For how many days what is not consumed yet stays readable; whoever ran VACUUM may have left less.
     kept = tables.compute_retention(state.properties)
-    return None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
+    days = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
+    try:
+        days = 0.0 if feeds.has_lost_changes(state.uri, consumed, state.version) else days
+    except EnrichError:
+        days = None
+    return replace(known, seconds=seconds, lag_seconds=behind, days_left=days)
 
 
 def find_way_on(job: Job) -> hints.RunOptions:

@@ -35,31 +35,21 @@ To read these, too, would cost a file of the log for each, in tables that are op
 
 @dataclass(frozen=True)
 class Mark:
-    """How far one source is consumed, and what it looked like; ``layout`` and ``chars`` as in ``TableState``.
-
-    Attributes:
-        start: The version before the window; None at the first run.
-        to: The last consumed version.
-        columns: The used columns and their types.
-        gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
-            the target may hold what was there before them.
-        commit: What tells the commit ``to`` from any other; None where the log did not hold it.
-        first: The version with which a history begins; None for other jobs.
-        trusted: Whether two rows may share a key, because nobody looked for such rows.
-        partitions: The partition columns at ``to``; None where they were not looked at.
-    """
+    """How far one source is consumed, and what it looked like; ``layout`` and ``chars`` as in ``TableState``."""
 
     table_id: str
-    start: int | None
-    to: int
-    columns: dict[str, DataType]
+    start: int | None  # the version before the window; None at the first run
+    to: int  # the last consumed version
+    columns: dict[str, DataType]  # the used columns and their types
+    # Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again, the target
+    # may hold what was there before them.
     gaps: tuple[tuple[int, int], ...] = ()
-    commit: str | None = None
+    commit: str | None = None  # what tells the commit ``to`` from any other; None where the log did not hold it
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
-    first: int | None = None
+    first: int | None = None  # the version with which a history begins; None for other jobs
     chars: dict[str, list[str]] = field(default_factory=dict)
-    trusted: bool = False
-    partitions: tuple[str, ...] | None = None
+    trusted: bool = False  # whether two rows may share a key, because nobody looked for such rows
+    partitions: tuple[str, ...] | None = None  # the partition columns at ``to``; None where they were not looked at
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source's part of the record; some of it only where there is something to say."""
@@ -83,30 +73,23 @@ class Mark:
 
 @dataclass(frozen=True)
 class Cursor:
-    """The state of one target: the record of the run that made it.
-
-    Attributes:
-        number: The run's number, unique and growing for the target.
-        definition: Hash of the job's meaning; another one asks for a full refresh.
-        columns: The target's columns as this job wrote them.
-        base: The target's version that the run was planned on, as ``quarantine_base``; None when there was none.
-        quarantine_number: The number of the quarantine's commit whose rows belong to these; 0 without a quarantine.
-        quarantine_run: The run that made that commit: one that was dropped or put back comes to a number twice.
-        table_id: The target's identity; None when the run created it.
-    """
+    """The state of one target: the record of the run that made it."""
 
     run_id: str
     job: str
-    number: int
-    definition: str
+    number: int  # the run's number, unique and growing for the target
+    definition: str  # hash of the job's meaning; another one asks for a full refresh
     sources: dict[str, Mark]
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # the target's columns as this job wrote them
+    # The target's version that the run was planned on, as ``quarantine_base``; None when there was none.
     base: int | None = None
+    # The number of the quarantine's commit whose rows belong to these; 0 without a quarantine.
     quarantine_number: int = 0
     quarantine_base: int | None = None
     state: State | None = None
+    # The run that made that commit: one that was dropped or put back comes to a number twice.
     quarantine_run: str | None = None
-    table_id: str | None = None
+    table_id: str | None = None  # the target's identity; None when the run created it
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
@@ -139,20 +122,13 @@ class Cursor:
 
 @dataclass(frozen=True)
 class QuarantineState:
-    """What is at a job's quarantine now.
-
-    Attributes:
-        number: The highest number ever used for it; it counts the quarantine's own commits.
-        present: The number of the commit that its rows come from; None when its log does not tell.
-        cursor: What its rows contain; None when the log has forgotten that.
-        oldest: The first version that its log still holds.
-    """
+    """What is at a job's quarantine now."""
 
     table: TableState
-    number: int
-    present: int | None
-    cursor: Cursor | None
-    oldest: int
+    number: int  # the highest number ever used for it; it counts the quarantine's own commits
+    present: int | None  # the number of the commit that its rows come from; None when its log does not tell
+    cursor: Cursor | None  # what its rows contain; None when the log has forgotten that
+    oldest: int  # the first version that its log still holds
 
     @property
     def run_id(self) -> str | None:
@@ -167,20 +143,14 @@ class QuarantineState:
 
 @dataclass(frozen=True)
 class TargetState:
-    """What is at a job's target now.
+    """What is at a job's target now."""
 
-    Attributes:
-        table: The table; None when it does not exist.
-        cursor: What its rows contain; None when it does not exist, or when neither log nor runs table says it.
-        number: The highest number ever used for it.
-        others: Versions of data changes by others since the cursor, latest first.
-        quarantine: The quarantine table beside it; None when there is none, and when nobody asked.
-    """
-
-    table: TableState | None
+    table: TableState | None  # the table; None when it does not exist
+    # What its rows contain; None when it does not exist, or when neither log nor runs table says it.
     cursor: Cursor | None
-    number: int
-    others: tuple[int, ...] = ()
+    number: int  # the highest number ever used for it
+    others: tuple[int, ...] = ()  # versions of data changes by others since the cursor, latest first
+    # The quarantine table beside it; None when there is none, and when nobody asked.
     quarantine: QuarantineState | None = None
 
     @property
@@ -255,11 +225,7 @@ def find_writer(entries: list[dict[str, Any]]) -> str:
 
 
 def read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
-    """Return the record of ``job`` in a commit; None in commits of others, and in those of upkeep.
-
-    Raises:
-        HistoryError: A newer release has written it.
-    """
+    """Return the record of ``job`` in a commit, else None; one of a newer release is a HistoryError."""
     found = read_run(entry)
     if found.get("job") != job:
         return None

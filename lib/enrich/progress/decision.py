@@ -75,8 +75,17 @@ def decide_plan(opened: OpenJob) -> Plan:
     if not spec.remembers and continuity.find_recast(cursor, opened.tables):
         return _take_all(opened)  # what CHAR fills with blanks is other values, of rows that no feed names
     apart = continuity.find_apart(target, cursor, opened.tables)
-    if apart is None:
-        return _take_all_without_quarantine(opened)
+    if apart is None:  # nobody knows what the quarantine contains
+        try:
+            return _take_all(opened)
+        except HistoryError as refused:
+            name, hint = opened.job.job, f"run `{hints.repair(opened.job.job)}`"
+            if target.quarantine is None:
+                start, alias = window.look_back(opened).start, spec.driving
+                hint += f"; what only the quarantine had begins with version {start} of source {alias!r}, or is lost"
+            raise HistoryError(
+                f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
+            ) from refused
     if apart and spec.right_step() is not None:
         return _take_all(opened)  # a row of the lookup comes and goes with references of then, which no feed tells
     return _take_changes(opened, cursor, apart)
@@ -145,8 +154,7 @@ def _outline(kind: DataType) -> object:
 def decide_repair(opened: OpenJob) -> Plan:
     """Take a job back to the versions that its target records, to be compared with what they give.
 
-    Raises:
-        HistoryError: The target does not exist, its cursor is lost, or it is not this job's doing over these sources.
+    Without target or cursor, and where it is not this job's doing over these sources, that is a HistoryError.
     """
     name = opened.job.job
     require_target(opened)
@@ -162,11 +170,7 @@ def decide_repair(opened: OpenJob) -> Plan:
 
 
 def require_target(opened: OpenJob) -> TableState:
-    """Return the target's table.
-
-    Raises:
-        HistoryError: There is none yet.
-    """
+    """Return the target's table; a HistoryError where there is none yet."""
     name, table = opened.job.job, opened.target.table
     if table is None:
         raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
@@ -193,31 +197,9 @@ def make_plan(
 
 
 def _take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:
-    """Compute all keys anew.
-
-    Raises:
-        HistoryError: That would forget versions that a history's target has.
-    """
+    """Compute all keys anew; a HistoryError where that would forget versions that a history's target has."""
     versions = {alias: SourceWindow(None, table.version) for alias, table in opened.tables.items()}
     return make_plan(opened, mode, versions, span=window.begin(opened) if opened.spec.remembers else None)
-
-
-def _take_all_without_quarantine(opened: OpenJob) -> Plan:
-    """Compute everything again, because nobody knows what the quarantine contains.
-
-    Raises:
-        HistoryError: That would forget versions of a history's target.
-    """
-    try:
-        return _take_all(opened)
-    except HistoryError as refused:
-        name, hint = opened.job.job, f"run `{hints.repair(opened.job.job)}`"
-        if opened.target.quarantine is None:
-            start, alias = window.look_back(opened).start, opened.spec.driving
-            hint += f"; what only the quarantine had begins with version {start} of source {alias!r}, or is lost"
-        raise HistoryError(
-            f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
-        ) from refused
 
 
 def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -> Plan:

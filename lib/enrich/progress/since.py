@@ -95,11 +95,7 @@ def _read_end(option: str, given: Said, now: datetime) -> Asked:
 
 
 def read_moment(option: str, text: str, now: datetime, whole: str) -> Moment | None:
-    """Read one form, which messages show as ``whole``; None when it is none.
-
-    Raises:
-        ConfigError: A time that no calendar has.
-    """
+    """Read one form, which messages show as ``whole``; None when it is none. A time of no calendar is a ConfigError."""
     if text == "beginning":
         return BEFORE_ALL
     if found := _VERSION.fullmatch(text):

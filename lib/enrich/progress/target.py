@@ -10,27 +10,15 @@ from enrich.base.errors import ConfigError
 from enrich.delta.runs import RunsTable
 from enrich.delta.tables import RECENT, TableState, exists, open_log, read_history, read_open_state
 from enrich.progress import cursor
-from enrich.progress.cursor import (
-    BESIDE,
-    NUMBER,
-    UPKEEP,
-    Cursor,
-    QuarantineState,
-    TargetState,
-    find_base,
-    list_changing,
-    list_others_between,
-    read_record,
-)
+from enrich.progress.cursor import Cursor, QuarantineState, TargetState
 
 
 def read_target(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     """Read the state of an existing target; ``label`` is its name in ``runs``, which have another copy of the cursor.
 
-    Raises:
-        ConfigError: The table was never written by this job, or nothing tells that it was.
+    A table that this job never wrote, or of which nothing tells that it did, is a ConfigError.
     """
-    table, number, walked = _open_history(uri, job, NUMBER, lambda walked: walked.is_explained)
+    table, number, walked = _open_history(uri, job, cursor.NUMBER, lambda walked: walked.is_explained)
     known = None
     if number is None:  # its log knows none any more
         number = runs.last_number(label, committed=True)
@@ -43,11 +31,11 @@ def read_target(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     if found is not None and not walked.is_explained:
         found = None  # what came between its plan and its commit is forgotten
     elif found is not None and walked.base is not None:
-        others += list_others_between(walked.entries, (walked.base, walked.version))
+        others += cursor.list_others_between(walked.entries, (walked.base, walked.version))
     elif found is None and not walked.restored:
         found = _find_expired(known or runs.read_committed(label, number), walked.oldest)
     recorded = None if found is None else Cursor.from_dict(found)
-    changing = list_changing(uri, others, () if recorded is None else recorded.columns)
+    changing = cursor.list_changing(uri, others, () if recorded is None else recorded.columns)
     return TargetState(table, recorded, number, changing)
 
 
@@ -61,16 +49,13 @@ def _find_expired(committed: tuple[dict[str, Any], int | None] | None, oldest: i
 
 
 def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
-    """Read the state of a job's quarantine; None when there is none.
+    """Read the state of a job's quarantine; None when there is none, a ConfigError where this job never wrote it.
 
     Rows that others wrote by hand do not count: only a comparison of all rows, `enrich verify`, tells them.
-
-    Raises:
-        ConfigError: The table was never written by this job.
     """
     if not exists(uri):
         return None
-    table, number, walked = _open_history(uri, job, BESIDE, lambda walked: walked.record is not None)
+    table, number, walked = _open_history(uri, job, cursor.BESIDE, lambda walked: walked.record is not None)
     if number is None:
         raise _describe_foreign(uri, job)
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
@@ -88,37 +73,27 @@ def find_quarantine_version(uri: str, named: Cursor) -> int | None:
     """
     same: int | None = None
     for entry in read_history(open_log(uri)):
-        record, version = read_record(entry, named.job), int(entry["version"])
+        record, version = cursor.read_record(entry, named.job), int(entry["version"])
         same = version if same is None else same
-        is_named = record is not None and record[BESIDE] == named.quarantine_number
+        is_named = record is not None and record[cursor.BESIDE] == named.quarantine_number
         if record is not None and is_named and named.quarantine_run in (None, record["run_id"]):
             return same
-        if record is not None or entry.get("operation") not in UPKEEP:
+        if record is not None or entry.get("operation") not in cursor.UPKEEP:
             same = None
     return None
 
 
 @dataclass(frozen=True)
 class _Walked:
-    """What a table's history says about its present rows.
+    """What a table's history says about its present rows."""
 
-    Attributes:
-        entries: The history, latest first.
-        others: Commits of others since the record's, latest first, but for upkeep.
-        restored: True when a RESTORE has led back to older rows.
-        unclear: True when a RESTORE has led back to rows of which nobody can say when they were there.
-        record: The run that the rows come from; None when these entries do not tell.
-        version: Its commit.
-        base: The version that this commit goes on from, as ``find_base`` says.
-    """
-
-    entries: list[dict[str, Any]]
-    others: tuple[int, ...]
-    restored: bool
-    unclear: bool
-    record: dict[str, Any] | None = None
-    version: int = 0
-    base: int | None = None
+    entries: list[dict[str, Any]]  # the history, latest first
+    others: tuple[int, ...]  # commits of others since the record's, latest first, but for upkeep
+    restored: bool  # True when a RESTORE has led back to older rows
+    unclear: bool  # True when a RESTORE has led back to rows of which nobody can say when they were there
+    record: dict[str, Any] | None = None  # the run that the rows come from; None when these entries do not tell
+    version: int = 0  # its commit
+    base: int | None = None  # the version that this commit goes on from, as ``find_base`` says
 
     @property
     def oldest(self) -> int:
@@ -162,13 +137,13 @@ def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
         version, operation = int(entry["version"]), str(entry.get("operation", ""))
         if below is not None and version > below:
             continue
-        record = read_record(entry, job)
+        record = cursor.read_record(entry, job)
         if record is not None:
-            return _Walked(entries, tuple(others), below is not None, unclear, record, version, find_base(entry))
+            return _Walked(entries, tuple(others), below is not None, unclear, record, version, cursor.find_base(entry))
         named = str((entry.get("operationParameters") or {}).get("version"))
         if operation == "RESTORE" and named.isdigit():
             below = int(named)
-        elif operation not in UPKEEP:
+        elif operation not in cursor.UPKEEP:
             unclear = unclear or operation == "RESTORE"  # to a time, in the zone of whoever typed it
             others.append(version)
     return _Walked(entries, tuple(others), below is not None, unclear)

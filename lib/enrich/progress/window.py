@@ -90,11 +90,7 @@ def find_version(moment: Moment, option: str, job: str, alias: str, commits: Map
 
 
 def find_versions(job: str, sources: Mapping[str, TableState], option: str, asked: Asked) -> dict[str, int]:
-    """Return alias -> the version that an option means there; aliases of which it says nothing are left out.
-
-    Raises:
-        EnrichError: As ``find_version``.
-    """
+    """Return alias -> the version that an option means there, as ``find_version``; not where it says nothing."""
     found = {}
     for alias, table in sources.items():
         moment = find_moment(asked, alias)
@@ -154,11 +150,7 @@ def pin_sources(
 
 
 def begin(opened: OpenJob) -> Span:
-    """Return the span of a first run or a full refresh.
-
-    Raises:
-        HistoryError: It would forget versions that the target has.
-    """
+    """Return the span of a first run or a full refresh; a HistoryError where it would forget versions of the target."""
     alias, target, marks = opened.spec.driving, opened.target, opened.target.marks
     table, mark = opened.tables[alias], marks.get(alias)
     is_other = target.cursor is not None and all(each.first is None for each in marks.values())

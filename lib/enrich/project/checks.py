@@ -63,8 +63,7 @@ def check_job(tree: Tree) -> list[Fault]:
     given = root.get("kind", Joins.name)
     kind = JOBS.get(given) if isinstance(given, str) else None
     draft = Draft(kind or JOBS[Joins.name], tree, root, sources, joins)
-    _check_names(draft)
-    _check_references(draft)
+    _check_sources(draft)
     for alias, source in draft.sources.items():
         for option in ("key", "normalise"):
             check_list(draft, source, option, ("sources", alias))
@@ -78,14 +77,16 @@ def check_job(tree: Tree) -> list[Fault]:
                 draft.fault(f"'{other}' is only for kind: {other}; add 'kind: {other}' or remove it", other)
         kind.check(draft)
         _check_joins(draft)
-    _check_target_columns(draft)
-    _check_clustering(draft)
+    _check_columns(draft)
     _check_rules(draft)
     return draft.faults
 
 
-def _check_names(draft: Draft) -> None:
-    """The job is named as its file is; aliases are unlike each other and what expressions and the engine use."""
+def _check_sources(draft: Draft) -> None:
+    """The job is named as its file is; aliases are unlike each other and what expressions and the engine use.
+
+    ``from`` and the joins name sources, and every source is used by one of them.
+    """
     name, file = draft.root.get("job"), PurePath(draft.tree.name)
     if isinstance(name, str) and name.strip():
         if not _JOB_NAME.fullmatch(name):
@@ -96,7 +97,8 @@ def _check_names(draft: Draft) -> None:
     if draft.root.get("sources") == {}:
         draft.fault("'sources' is empty; name the tables that the job reads", "sources")
     seen: dict[str, str] = {}
-    for alias in draft.tree.mapping("sources"):
+    known = draft.tree.mapping("sources")
+    for alias in known:
         place = ("sources", alias)
         if alias.lower() == "key":
             draft.fault("the alias 'key' is reserved: in expressions it means the coalesced key", *place)
@@ -106,11 +108,6 @@ def _check_names(draft: Draft) -> None:
             draft.fault(f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'", *place)
         if (first := seen.setdefault(alias.lower(), alias)) != alias:
             draft.fault(f"the aliases {first!r} and {alias!r} differ only in upper and lower case", *place)
-
-
-def _check_references(draft: Draft) -> None:
-    """``from`` and the joins name sources, and every source is used by one of them."""
-    known = draft.tree.mapping("sources")
     lookups = draft.tree.mapping("join")
     given = draft.root.get("from")
     driving = given if isinstance(given, str) and given.strip() else None
@@ -152,10 +149,11 @@ def _check_joins(draft: Draft) -> None:
         kind.check(draft, alias, join)
 
 
-def _check_target_columns(draft: Draft) -> None:
-    """Target columns have names that Delta takes, and no two differ only in upper and lower case."""
+def _check_columns(draft: Draft) -> None:
+    """Target columns have names that Delta takes, and no two differ only in case; four of them at most cluster it."""
     seen: dict[str, str] = {}
-    for name, path in draft.syntax.list_target_columns(draft):
+    named = list(draft.syntax.list_target_columns(draft))
+    for name, path in named:
         if bad := NOT_IN_NAME.search(name):
             draft.fault(f"the target column {name!r} must not contain {bad.group()!r}", *path)
         if user := RESERVED_COLUMNS.get(name.lower()):
@@ -167,17 +165,13 @@ def _check_target_columns(draft: Draft) -> None:
             draft.fault(f"{name!r} is twice in the {kind.name}; {kind.mends_doubled}", *path)
         elif first is not None:
             draft.fault(f"the target columns {first!r} and {name!r} differ only in upper and lower case", *path)
-
-
-def _check_clustering(draft: Draft) -> None:
-    """At most four columns, all of them the target's."""
     target = draft.tree.mapping("target")
     check_list(draft, target, "cluster_by", ("target",))
     columns = list_names(target.get("cluster_by"))
     if len(columns) > _MAX_CLUSTER_BY:
         message = f"'cluster_by' has {len(columns)} columns; Delta clusters by at most {_MAX_CLUSTER_BY}"
         draft.fault(message, "target", "cluster_by")
-    known = [name for name, _ in draft.syntax.list_target_columns(draft)]
+    known = [name for name, _ in named]
     arrays, at = draft.syntax.list_arrays(draft), draft.syntax.names_columns_in
     is_open = at and at[-1] not in draft.tree.mapping(*at[:-1])
     for index, name in enumerate(columns):
@@ -215,7 +209,17 @@ def _find_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[
         allowed = ", ".join(each for each in RULES if each in draft.syntax.rules)
         yield f"{name} is about {known.about}; a {draft.syntax.name} job can have {allowed}", "rule"
     elif known.join:
-        yield from _find_join_faults(draft, rule, known)
+        alias = rule.get("join")
+        fit = [kind.name for kind in JOINS.values() if kind.refers or not known.refers]
+        kind = draft.joins.get(alias, {}).get("kind") if isinstance(alias, str) else None
+        if "join" not in rule:
+            joins = [each for each, join in draft.joins.items() if join.get("kind") in fit]
+            yield f"{name} needs 'join', the alias of what is joined{did_you_mean('', joins)}", None
+        elif isinstance(alias, str) and alias not in draft.joins and alias.strip():
+            yield f"{name} names {alias!r}, which is not among the joins{did_you_mean(alias, draft.joins)}", "join"
+        elif isinstance(kind, str) and kind in JOINS and kind not in fit:  # an unknown kind is a fault already
+            why = f"the key of a {kind} join is never null"
+            yield f"{name} is for joins of kind {' or '.join(fit)}, not for {alias!r}: {why}", "join"
     elif "join" in rule:
         yield f"{name} is about the whole target; leave 'join' out", "join"
     conflict = draft.tree.mapping("mirror").get("conflict", "fail")
@@ -234,20 +238,6 @@ def _find_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[
     value = rule.get(wanted)
     if value is not None and (message := find_threshold_fault(wanted, value, is_share=wanted == AT_LEAST)):
         yield message, wanted
-
-
-def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
-    name, alias = rule["rule"], rule.get("join")
-    fit = [kind.name for kind in JOINS.values() if kind.refers or not known.refers]
-    kind = draft.joins.get(alias, {}).get("kind") if isinstance(alias, str) else None
-    if "join" not in rule:
-        joins = [each for each, join in draft.joins.items() if join.get("kind") in fit]
-        yield f"{name} needs 'join', the alias of what is joined{did_you_mean('', joins)}", None
-    elif isinstance(alias, str) and alias not in draft.joins and alias.strip():
-        yield f"{name} names {alias!r}, which is not among the joins{did_you_mean(alias, draft.joins)}", "join"
-    elif isinstance(kind, str) and kind in JOINS and kind not in fit:  # an unknown kind is a fault already
-        why = f"the key of a {kind} join is never null"
-        yield f"{name} is for joins of kind {' or '.join(fit)}, not for {alias!r}: {why}", "join"
 
 
 def find_threshold_fault(name: str, value: Any, *, is_share: bool = False) -> str | None:

@@ -21,11 +21,7 @@ Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 
 
 def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
-    """Resolve a job against its tables: alias -> column -> Delta type.
-
-    Raises:
-        ConfigError: With every fault that was found, each with its line.
-    """
+    """Resolve a job against its tables: alias -> column -> Delta type; a ConfigError has every fault with its line."""
     compiler = Compiler(job, tables, typer=typer)
     compiled = JOBS[job.kind].compile(compiler)
     if compiler.faults:
@@ -192,30 +188,26 @@ class Compiler:
         except ExpressionError as error:
             self.fault(str(error), *path)
             return None
-        before = len(self.faults)
-        for parts in sorted(expression.paths):
-            self._check_reference(parts, *path)
-        return expression if len(self.faults) == before else None
-
-    def _check_reference(self, parts: tuple[str, ...], *path: str | int) -> None:
-        """Check one reference down to its last nested field."""
-        alias, *rest = parts
-        before = len(self.faults)
-        if alias == "key":
-            names = self.job.sources[self.job.from_].key
-            if len(names) == 1 and rest:
-                self.fault("the key is one column; write key", *path)
-            elif len(names) > 1 and not rest:
-                self.fault("the key is composite; write key." + ", key.".join(names), *path)
-            elif rest and find(rest[0], names) is None:
-                self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
-        elif not self.is_list(alias):
-            self.named(alias, rest[0], *path)
-        if len(self.faults) == before and not self.open:
-            try:
-                self._type_path(parts)
-            except LookupError as error:
-                self.fault(f"{'.'.join(parts)}: {error.args[0]}", *path)
+        start = len(self.faults)
+        for parts in sorted(expression.paths):  # each is checked down to its last nested field
+            alias, *rest = parts
+            before = len(self.faults)
+            if alias == "key":
+                names = self.job.sources[self.job.from_].key
+                if len(names) == 1 and rest:
+                    self.fault("the key is one column; write key", *path)
+                elif len(names) > 1 and not rest:
+                    self.fault("the key is composite; write key." + ", key.".join(names), *path)
+                elif rest and find(rest[0], names) is None:
+                    self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
+            elif not self.is_list(alias):
+                self.named(alias, rest[0], *path)
+            if len(self.faults) == before and not self.open:
+                try:
+                    self._type_path(parts)
+                except LookupError as error:
+                    self.fault(f"{'.'.join(parts)}: {error.args[0]}", *path)
+        return expression if len(self.faults) == start else None
 
     def _type_path(self, parts: tuple[str, ...]) -> DataType:
         """Return the type of what a reference names; raise LookupError where a field of it does not exist."""
@@ -294,7 +286,17 @@ class Compiler:
             decisive = step.decisive.union(*[self.list_columns(expression) for expression in referring])
             steps.append(replace(step, reads=reads, decisive=decisive, is_plain=is_plain))
         self._is_sound = not self.faults
-        outputs = self._outputs(steps)
+        outputs = {}
+        for name, text in (self._default(steps) if job.select is None else job.select).items():
+            place = ("target",) if job.select is None else ("select", name)
+            if (expression := self.expression(text, *place)) is None:
+                continue
+            outputs[name] = expression
+            known = self.type_of(expression, *place)
+            self.kinds |= {name: known} if known is not None else {}
+            self.check_void(name, known, *place)
+            if known is not None and incomparable(known):
+                self.fault(f"{name!r} is {name_of(known)}, which a target cannot hold and compare; cast it", *place)
         where = self.expression(job.where, "where") if job.where is not None else None
         self.check_condition(where, "where")
         texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]
@@ -318,24 +320,8 @@ class Compiler:
             meaning["join"].append([step.alias, step.kind, step.how, *said, *self.written.get(step.alias, ())])
         return CompiledJob(spec, meaning, self.complete, self.kinds)
 
-    def _outputs(self, steps: list[Step]) -> dict[str, Expression]:
-        """Resolve ``select``, or every column when there is none."""
-        select = self.job.select
-        found = {}
-        for name, text in (self._default(steps) if select is None else select).items():
-            where = ("target",) if select is None else ("select", name)
-            expression = self.expression(text, *where)
-            if expression is None:
-                continue
-            found[name] = expression
-            kind = self.type_of(expression, *where)
-            self.kinds |= {name: kind} if kind is not None else {}
-            self.check_void(name, kind, *where)
-            if kind is not None and incomparable(kind):
-                self.fault(f"{name!r} is {name_of(kind)}, which a target cannot hold and compare; cast it", *where)
-        return found
-
     def _default(self, steps: list[Step]) -> dict[str, str]:
+        """Return what is selected where there is no ``select``: every column."""
         if self.open:
             return {}
         driving, keys = self.job.from_, self.keys[self.job.from_]
@@ -344,8 +330,16 @@ class Compiler:
         if any(step.shares_key and step.keeps_right for step in steps):
             found |= {name: "key" if len(keys) == 1 else f"key.{quote(name)}" for name in keys}
         for step in steps:
-            if JOINS[step.kind].gives_list:
-                self._replace_elements(step, found)
+            if JOINS[step.kind].gives_list:  # its list stands in the place of its elements
+                for expression in self.referring[step.alias][:1]:
+                    alias, *rest = next(iter(expression.paths))
+                    is_column = expression.is_path and alias == driving and len(rest) == 1
+                    column = find(rest[0], found) if is_column else None
+                    if column is None:
+                        message = "without select, 'elements' must be a top-level column of the driving source"
+                        self.fault(message, "join", step.alias, "elements")
+                    else:
+                        found[column] = quote(step.alias)
                 continue
             keep_key = JOINS[step.kind].describe_pairs(step) is not None
             for name, kind in self.tables[step.alias].items():
@@ -356,18 +350,6 @@ class Compiler:
                         self.fault(f"{message}; write a select", "join", step.alias)
                     found[shown] = quote(step.alias, name)
         return found
-
-    def _replace_elements(self, step: Step, found: dict[str, str]) -> None:
-        if not self.referring[step.alias]:
-            return
-        expression = self.referring[step.alias][0]
-        alias, *rest = next(iter(expression.paths))
-        column = find(rest[0], found) if expression.is_path and alias == self.job.from_ and len(rest) == 1 else None
-        if column is None:
-            message = "without select, 'elements' must be a top-level column of the driving source"
-            self.fault(message, "join", step.alias, "elements")
-        else:
-            found[column] = quote(step.alias)
 
     def _identity(
         self, outputs: Mapping[str, Expression], steps: list[Step]

@@ -94,7 +94,6 @@ Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _
 TEXT_FIELDS = ("event", "deployment", "project", "run_id", "exit_code", "jobs")
 """What the ``text`` of a notification may contain, in braces."""
 FIELD = re.compile(r"\{(\w*)\}")
-_ADDRESS = re.compile(r"https?://[^/@\s]+(/\S*)?")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
@@ -103,23 +102,24 @@ def _refuse(said: str) -> PydanticCustomError:
     return PydanticCustomError("refused", "{said}", {"said": said})
 
 
-def _check_path(text: str) -> str:
-    """Refuse what is no path of this machine: these files are written and read without Spark."""
-    if "://" in text or text.startswith("~"):
-        raise _refuse("must be a path on this machine, no URI and without '~'; write ${HOME} instead")
-    return text
+def _require(pattern: str, said: str) -> AfterValidator:
+    """Refuse texts that do not fit a pattern; what is said follows the value's name."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text, re.DOTALL):
+            raise _refuse(said)
+        return text
+
+    return AfterValidator(check)
 
 
-def _check_figures_file(text: str) -> str:
-    if not text.endswith(".prom"):
-        raise _refuse("must end in .prom; node exporter reads no other files")
-    return text
-
-
-def _check_address(text: str) -> str:
-    if "${" not in text and not _ADDRESS.fullmatch(text):
-        raise _refuse("must be http://host/... or https://host/..., without user and password; use api_key")
-    return text
+# A path of this machine: these files are written and read without Spark.
+_HERE = _require("(?!~)(?!.*://).*", "must be a path on this machine, no URI and without '~'; write ${HOME} instead")
+_FIGURES = _require(r".*\.prom", "must end in .prom; node exporter reads no other files")
+_ADDRESS = _require(
+    r".*\$\{.*|https?://[^/@\s]+(/\S*)?",
+    "must be http://host/... or https://host/..., without user and password; use api_key",
+)
 
 
 def _check_message(text: str) -> str:
@@ -130,7 +130,7 @@ def _check_message(text: str) -> str:
     return text
 
 
-LocalPath = Annotated[StrictStr, AfterValidator(_check_path), WithJsonSchema(_TEXT)]
+LocalPath = Annotated[StrictStr, _HERE, WithJsonSchema(_TEXT)]
 
 
 class Model(BaseModel):
@@ -317,9 +317,7 @@ class Lineage(Model):
     """Where OpenLineage events go: to a file or to a server, one of the two."""
 
     file: LocalPath | None = Field(None, description="The file to which each event is appended, as one line of JSON.")
-    url: Annotated[Text, AfterValidator(_check_address)] | None = Field(
-        None, description="The server's address, http:// or https://."
-    )
+    url: Annotated[Text, _ADDRESS] | None = Field(None, description="The server's address, http:// or https://.")
     endpoint: Text = Field("api/v1/lineage", description="The path at the server that takes events.")
     api_key: Reference | None = Field(None, description="The key that is sent to the server as a bearer token.")
     namespace: Text | None = Field(None, description="The namespace of the jobs; default enrich/<deployment>.")
@@ -337,7 +335,7 @@ class Lineage(Model):
 class Metrics(Model):
     """Where figures for Prometheus go."""
 
-    file: Annotated[LocalPath, AfterValidator(_check_figures_file)] = Field(
+    file: Annotated[LocalPath, _FIGURES] = Field(
         description="A file that ends in .prom, in the directory of node exporter's textfile collector."
     )
 

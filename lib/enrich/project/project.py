@@ -24,7 +24,7 @@ from enrich.project.models import Job, Settings
 from enrich.project.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
 from enrich.project.shape import JOB, build_model
 from enrich.project.suitefiles import load_suite
-from enrich.project.yamlfile import PathStep, Tree, read_tree
+from enrich.project.yamlfile import Tree, read_tree
 
 _YAML = (".yml", ".yaml")
 _MORE = re.compile(r"(.{500}).+", re.DOTALL)
@@ -32,24 +32,16 @@ _MORE = re.compile(r"(.{500}).+", re.DOTALL)
 
 @dataclass(frozen=True)
 class Project:
-    """What a project's files say for one deployment.
+    """What a project's files say for one deployment."""
 
-    Attributes:
-        dir: The project directory, absolute.
-        deployment: The deployment, ``conf/<deployment>.yml``.
-        settings: What this file says.
-        jobs: The jobs by name.
-        suites: The suites that jobs name, by the file's name without its ending; all suites with
-            ``load_project(all_suites=True)``.
-        deployments: The names of all deployments.
-    """
-
-    dir: Path
-    deployment: str
-    settings: Settings
-    jobs: dict[str, Job]
+    dir: Path  # the project directory, absolute
+    deployment: str  # the deployment, ``conf/<deployment>.yml``
+    settings: Settings  # what this file says
+    jobs: dict[str, Job]  # the jobs by name
+    # The suites that jobs name, by the file's name without its ending; all suites with
+    # ``load_project(all_suites=True)``.
     suites: dict[str, Suite]
-    deployments: tuple[str, ...]
+    deployments: tuple[str, ...]  # the names of all deployments
 
     @property
     def lake(self) -> str | None:
@@ -64,11 +56,7 @@ class Project:
         return f"{(self.lake or str(self.dir)).rstrip('/')}/_enrich"
 
     def location(self, reference: str) -> Location:
-        """Return where the table of a reference is: an absolute path, a URI or a catalog name.
-
-        Raises:
-            ConfigError: The text is no table reference.
-        """
+        """Return the absolute path, URI or catalog name of a reference's table; a ConfigError if it is none."""
         catalog = self.settings.catalog
         return locate(reference, self.dir, self.lake, parse_catalog_schema(catalog) if catalog else None)
 
@@ -112,32 +100,30 @@ def load_project(
             job._tree = tree
             jobs[stem] = job
     suites = reader.suites(trees, all_suites=all_suites)
-    reader.faults += check_references(trees, reader.base)
+    project = None
     if settings is not None:
         project = Project(reader.base, target, settings, jobs, suites, tuple(deployments))
-        reader.faults += check_neighbours(trees, project)
-    if reader.faults or settings is None:
+    reader.faults += check_tables(trees, reader.base, project)
+    if reader.faults or project is None:
         short = dict.fromkeys(Fault(_MORE.sub(r"\1...", each.message), each.where) for each in reader.faults)
-        raise ConfigError.of(sorted(short, key=_find_place))
+
+        def find_place(fault: Fault) -> tuple[str, int]:
+            file, _, line = (fault.where or "").rpartition(":")
+            return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
+
+        raise ConfigError.of(sorted(short, key=find_place))
     tables = [job.target.table for job in jobs.values()]
     tables += [source.table for job in jobs.values() for source in job.sources.values()]
     places = [place for place in map(project.location, tables) if isinstance(place, str)]
-    remember_settings([project.state, *places], settings.spark.conf)
+    remember_settings([project.state, *places], project.settings.spark.conf)
     return project
-
-
-def _find_place(fault: Fault) -> tuple[str, int]:
-    file, _, line = (fault.where or "").rpartition(":")
-    return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
 
 
 def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool = True) -> Path:
     """Return the project directory: ``path``, or the nearest parent of the current directory that is one.
 
-    Where no jobs are needed, ``path`` or the current directory may have conf/ alone.
-
-    Raises:
-        ConfigError: There is none; the message says what to do.
+    Where no jobs are needed, ``path`` or the current directory may have conf/ alone. Where there is none, a ConfigError
+    says what to do.
     """
     try:
         start = Path(path if path is not None else ".").resolve()
@@ -245,41 +231,39 @@ class _Table:
     quarantine: str  # the place of its quarantine, if the job writes it
 
 
-def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
-    """Return the faults of the table references themselves, whatever the settings."""
-    faults = []
-    for tree in trees.values():
-        for path, reference in _list_references(tree):
-            try:
-                place = locate(reference, base, str(base), None)
-                if path[0] == "target":
-                    names = place.split("/") if isinstance(place, str) else place.parts
-                    check_lengths(names[-1:], QUARANTINE_SUFFIX)
-            except ConfigError as error:
-                faults.append(Fault(error.message, tree.at(*path)))
-    return faults
+def check_tables(trees: dict[str, Tree], base: Path, project: Project | None) -> list[Fault]:
+    """Return what is wrong in references to tables, whatever the settings, and what contradicts itself between jobs.
 
-
-def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
-    """Return what contradicts itself between the jobs of a project: who writes where, who reads what, in which order.
-
-    References that are wrong are left out.
+    That is who writes where, who reads what, in which order; references that are wrong are left out there. Without
+    ``project`` nobody knows the places.
     """
+    faults = []
     targets: dict[str, _Table] = {}
     sources: dict[str, list[_Table]] = {job: [] for job in trees}
     for job, tree in trees.items():
-        for path, reference in _list_references(tree):
+        # The target's reference is the first.
+        for place in [("target",), *(("sources", alias) for alias in tree.mapping("sources"))]:
+            reference, at = tree.mapping(*place).get("table"), tree.at(*place, "table")
+            if not isinstance(reference, str) or not reference.strip():
+                continue
             try:
-                location = project.location(reference)
-            except ConfigError:
+                location = locate(reference, base, str(base), None)
+                if place == ("target",):
+                    names = location.split("/") if isinstance(location, str) else location.parts
+                    check_lengths(names[-1:], QUARANTINE_SUFFIX)
+                location = location if project is None else project.location(reference)
+            except ConfigError as error:
+                faults.append(Fault(error.message, at))
                 continue
             spots = (identify(each) for each in (location, find_quarantine(location)))
-            table = _Table(job, reference, tree.at(*path), location, *spots)
-            if path[0] == "target":
+            table = _Table(job, reference, at, location, *spots)
+            if place == ("target",):
                 targets[job] = table
             else:
                 sources[job].append(table)
-    faults = list(_check_places(targets, sources, identify(project.state)))
+    if project is None:
+        return faults
+    faults += list(_check_places(targets, sources, identify(project.state)))
     for job, target in targets.items():  # one that another job reads has a change feed
         if trees[job].mapping("target").get("change_feed") is False:
             reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
@@ -290,14 +274,6 @@ def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
     if cycle := find_cycle(connect({job: table.location for job, table in targets.items()}, read)):
         faults.append(Fault(describe_cycle(cycle), trees[cycle[0]].at("sources")))
     return faults
-
-
-def _list_references(tree: Tree) -> Iterator[tuple[tuple[PathStep, ...], str]]:
-    """Yield the table references of a job file with their paths, the target's first."""
-    for place in [("target",), *(("sources", alias) for alias in tree.mapping("sources"))]:
-        reference = tree.mapping(*place).get("table")
-        if isinstance(reference, str) and reference.strip():
-            yield (*place, "table"), reference
 
 
 def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], home: str) -> Iterator[Fault]:
@@ -333,8 +309,7 @@ def _are_nested(*both: str) -> bool:
 def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
     """Return ``jobs`` so that each comes after those that it reads from, directly or through others; else by name.
 
-    Raises:
-        ConfigError: Jobs read each other in a circle, which is printed.
+    Jobs that read each other in a circle are a ConfigError, which prints it.
     """
     wanted = set(jobs)
     edges = find_edges(project)

@@ -180,9 +180,8 @@ def is_inherited(name: str) -> bool:
 def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
     """Refuse credentials of object stores that stand in a file, and what the sessions of jobs cannot have.
 
-    Args:
-        written: The file before variables are put in: a variable may hold a credential.
-        settings: What the file says with its variables; None where it has faults.
+    ``written`` is the file before variables are put in, for these may hold a credential; ``settings`` what it says with
+    them, None where it has faults.
     """
     spark = written.mapping("spark").get("conf")
     faults = []
@@ -201,16 +200,7 @@ def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
 
 
 def resolve(project: Project, reference: Reference, name: str) -> str:
-    """Return a secret; messages name where it should be, never what is there.
-
-    Args:
-        project: Relative files are below its directory.
-        reference: Where the secret is.
-        name: What the conf file calls it: ``notify.slack.url``.
-
-    Raises:
-        ConfigError: The variable is not set, or the file cannot be read or is empty.
-    """
+    """Return a secret, which messages call ``name``; a ConfigError says where it should be, never what is there."""
     where = f"conf/{project.deployment}"
     if reference.env is not None:
         if found := os.environ.get(reference.env, "").strip():
@@ -231,12 +221,7 @@ def resolve(project: Project, reference: Reference, name: str) -> str:
 def resolve_directory(text: str, base: Path) -> str:
     """Return the absolute path or URI of a directory that a file of ``conf/`` names (``lake``, ``state``).
 
-    Args:
-        text: A path, relative to ``base`` or absolute, or a URI.
-        base: The project directory.
-
-    Raises:
-        ConfigError: The text is no path or its scheme is not known. The message does not repeat the text.
+    Paths are relative to ``base``, the project directory. A ConfigError does not repeat a text that is neither.
     """
     if not text.strip():
         raise ConfigError("it is empty; give a directory, such as ./lake")
@@ -251,11 +236,7 @@ def resolve_directory(text: str, base: Path) -> str:
 
 
 def parse_catalog_schema(text: str) -> tuple[str, ...]:
-    """Return the parts of the schema that ``catalog`` names.
-
-    Raises:
-        ConfigError: The text is not one or two names with a dot between them.
-    """
+    """Return the parts of the schema that ``catalog`` names, one or two; else raise ConfigError."""
     parts = tuple(text.split("."))
     if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
         raise ConfigError("it must be a schema of a catalog, written catalog.schema or schema")

@@ -89,7 +89,12 @@ class _Values:
         if value is None:
             self.fault(f"{_describe_path(path)} has no value; give one or leave it out", path)
         elif isinstance(value, str):
-            self.check_text(value, path)
+            if path[:2] == ("spark", "conf"):  # Spark decides about its own settings
+                return value
+            if not value.strip():
+                self.fault(f"{_describe_path(path)} is empty; give a value or leave it out", path)
+            elif (_EXPRESSION_CONTROL if self.kind.is_text(path) else _CONTROL).search(value):
+                self.fault(f"{_describe_path(path)} contains a control character or a line break", path)
         elif self.kind.is_text(path):
             text = self.tree.texts[path]
             return text.lower() if isinstance(value, bool) else text
@@ -97,15 +102,6 @@ class _Values:
 
     def fault(self, message: str, path: tuple[PathStep, ...]) -> None:
         self.faults.append(Fault(message, self.tree.at(*path)))
-
-    def check_text(self, value: str, path: tuple[PathStep, ...]) -> None:
-        """Refuse empty texts, and line breaks where no expression stands. Spark decides about its own settings."""
-        if path[:2] == ("spark", "conf"):
-            return
-        if not value.strip():
-            self.fault(f"{_describe_path(path)} is empty; give a value or leave it out", path)
-        elif (_EXPRESSION_CONTROL if self.kind.is_text(path) else _CONTROL).search(value):
-            self.fault(f"{_describe_path(path)} contains a control character or a line break", path)
 
 
 def _describe_path(path: tuple[PathStep, ...]) -> str:

@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from enrich.base.schemas import kind_of, name_of, step_into
 from enrich.base.spec import DataType
@@ -50,8 +50,7 @@ _SHORT_DECIMAL = 18  # digits that Spark brings to one scale with each other and
 def check_types(columns: Mapping[str, DataType], expression: str) -> DataType | None:
     """Return the type of an accepted expression over a frame of the given columns; None when only Spark can tell.
 
-    Raises:
-        ConfigError: Spark refuses the expression, as its parts have types that do not go together.
+    What Spark refuses, as its parts have types that do not go together, is a ConfigError.
     """
     reading = Reading(tokenize(expression), AnyName())
     return _Types(reading, columns).get(reading.tree)
@@ -115,14 +114,29 @@ class _Types:
             return self._compute(node)
         if (wanted := self._reading.cast_to(node)) is not None:
             return read_ddl_type(wanted)
-        types: dict[str, Callable[[Any], Known]] = {
-            "Column": self._type_column, "Literal": self._type_literal, "Case": self._type_case,
-            "Dot": lambda dot: self._step_into(dot, self.get(dot.this), self._reading.token(dot.expression).name),
-            "Bracket": self._type_element, "Anonymous": self._type_call,
-            "Paren": lambda _: self.get(node.this),
-            "DPipe": lambda both: _join_texts([self.get(both.this), self.get(both.expression)]),
-        }  # fmt: skip
-        return types[name](node) if name in types else None
+        kind = None if name in ("Column", "Literal") else self.get(node.this)
+        match name:
+            case "DPipe":
+                kind = _join_texts([kind, self.get(node.expression)])
+            case "Dot":
+                kind = self._step_into(node, kind, self._reading.token(node.expression).name)
+            case "Column":
+                first, *rest = self._reading.paths[place_of(node)]
+                kind = None if self._reading.is_variable(node, first) else self._columns.get(first)
+                for field in rest:
+                    kind = self._step_into(node, kind, field)
+            case "Bracket":
+                if _find_family(kind) not in (None, *_NESTED):
+                    self._refuse(node, f"{_name(kind)} has no elements")
+                nested = kind if isinstance(kind, dict) else {}
+                kind = nested.get("elementType", nested.get("valueType"))
+            case "Case" | "Literal" | "Anonymous":
+                kind = {"Case": self._type_case, "Literal": self._type_literal, "Anonymous": self._type_call}[name](
+                    node
+                )
+            case other if other != "Paren":
+                kind = None
+        return kind
 
     def _refuse(self, node: exp.Expr, message: str) -> NoReturn:
         start = self._reading.tokens[self._reading.start(node)].start
@@ -162,13 +176,6 @@ class _Types:
             return None
         return {"Div": "double", "IntDiv": "long"}.get(name) or _unite([left, right])
 
-    def _type_column(self, node: exp.Expr) -> Known:
-        first, *rest = self._reading.paths[place_of(node)]
-        kind = None if self._reading.is_variable(node, first) else self._columns.get(first)
-        for name in rest:
-            kind = self._step_into(node, kind, name)
-        return kind
-
     def _step_into(self, node: exp.Expr, kind: Known, name: str) -> Known:
         try:
             return None if kind is None or _find_family(kind) is None else step_into(kind, name)
@@ -193,15 +200,6 @@ class _Types:
                 self._require_condition(branch, self.get(branch.this))
         results = [branch.args["true"] for branch in node.args["ifs"]]
         return _unite([self.get(each) for each in (*results, node.args.get("default")) if each is not None])
-
-    def _type_element(self, node: exp.Expr) -> Known:
-        kind = self.get(node.this)
-        if _find_family(kind) not in (None, *_NESTED):
-            self._refuse(node, f"{_name(kind)} has no elements")
-        if kind is None or isinstance(kind, str) or kind["type"] == "struct":
-            return None
-        found: DataType = kind["elementType" if kind["type"] == "array" else "valueType"]
-        return found
 
     def _type_call(self, node: exp.Expr) -> Known:
         name, arguments = self._reading.function(node), [self.get(each) for each in node.expressions]

@@ -89,11 +89,7 @@ _FILE = FileKind(list_models(_SuiteFile), {}, is_data=_is_free)
 
 
 def load_suite(path: Path, name: str) -> Suite:
-    """Read a suite file, JSON or YAML; messages call it ``name``, e.g. ``expectations/orders.json``.
-
-    Raises:
-        ConfigError: With one fault, at ``file:line``, for each thing that is refused.
-    """
+    """Read a suite file, JSON or YAML; messages call it ``name``. A ConfigError has every fault and its line."""
     tree = read_tree(path, name)
     data = _drop_ignored(tree.value)
     if isinstance(entries := tree.mapping().get("expectations"), list):
@@ -182,7 +178,19 @@ class _RuleReader:
         own = meta.get("enrich") if isinstance(meta, dict) else None
         own = own if isinstance(own, dict) else {}
         action = own.get("action", suites.FAIL if self.entry.get("severity", "critical") == "critical" else suites.WARN)
-        self.check_action(kind, spec, action, own)
+        place = ("meta", "enrich", "tolerate")
+        if action == QUARANTINE and not spec.single:
+            message = f"'quarantine' is for rules that judge a row by itself; {kind} does not: use warn or fail"
+            self.fault(message, *place[:2], "action")
+        if own.get("tolerate") is not None:
+            if wrong := find_threshold_fault("tolerate", own["tolerate"]):
+                self.fault(wrong, *place)
+            if action == QUARANTINE:
+                why = "with quarantine the table would depend on how its history is cut into runs"
+                self.fault(f"'tolerate' goes with warn and fail: {why}", *place)
+            elif spec.verdict_only or not spec.is_row:
+                message = "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
+                self.fault(message, *place)
         word = find_relative_time(kwargs, condition)
         if action == QUARANTINE and word is not None:
             why = "beside a date Spark reads it as the time of the run, and the table would depend on it"
@@ -201,23 +209,6 @@ class _RuleReader:
             word is None,
             spec=spec,
         )
-
-    def check_action(self, kind: str, spec: Type, action: Any, own: Mapping[str, Any]) -> None:
-        """Check what ``meta.enrich`` says against the rule's type."""
-        place = ("meta", "enrich", "tolerate")
-        if action == QUARANTINE and not spec.single:
-            message = f"'quarantine' is for rules that judge a row by itself; {kind} does not: use warn or fail"
-            self.fault(message, *place[:2], "action")
-        if own.get("tolerate") is None:
-            return
-        if wrong := find_threshold_fault("tolerate", own["tolerate"]):
-            self.fault(wrong, *place)
-        if action == QUARANTINE:
-            why = "with quarantine the table would depend on how its history is cut into runs"
-            self.fault(f"'tolerate' goes with warn and fail: {why}", *place)
-        elif spec.verdict_only or not spec.is_row:
-            message = "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
-            self.fault(message, *place)
 
 
 def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
@@ -254,7 +245,12 @@ def _check_mapping(value: Any, *, in_group: bool = False) -> None:
             values = rest.get("parameter")
             values = values if operator in ("IN", "NOT_IN") else [values]
             is_known = bool(name) and not others and rest.keys() == {"parameter"} and operator in _OPERATORS
-            is_known = is_known and isinstance(values, list) and bool(values) and all(map(_is_literal, values))
+            # GX writes a parameter as Python would print it.
+            listed = values if isinstance(values, list) else []
+            is_known = is_known and bool(listed)
+            is_known = is_known and all(
+                isinstance(x, str | int) or (isinstance(x, float) and math.isfinite(x)) for x in listed
+            )
         case _:
             is_known = False
     if not is_known:
@@ -266,17 +262,8 @@ def _check_mapping(value: Any, *, in_group: bool = False) -> None:
         )
 
 
-def _is_literal(value: Any) -> bool:
-    """Tell whether GX, which writes a parameter as Python would print it, makes SQL of it."""
-    return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
-
-
 def read_condition(value: Any, parser: Any) -> Condition | None:
-    """Return a rule's ``row_condition`` in GX's mapping form, or None when it has none.
-
-    Raises:
-        ConfigError: The condition, or its ``condition_parser``, is refused; the message names no value of it.
-    """
+    """Return a rule's ``row_condition`` in GX's mapping form, or None; a ConfigError names no value of it."""
     if parser == "pandas":
         raise ConfigError("condition_parser 'pandas' is not run by Spark; write row_condition in GX's own form")
     if parser is not None and parser not in _PARSERS:

@@ -45,20 +45,14 @@ _MAX_DIGITS = 1_000
 
 @dataclass(frozen=True)
 class Tree:
-    """The plain values of one file and where they stand.
+    """The plain values of one file and where they stand."""
 
-    Attributes:
-        name: The file as messages name it, relative to the project directory.
-        value: ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool`` and ``None``, nested.
-        lines: Line (from 1) of every node by its path, e.g. ``("sources", "orders", "key", 0)``. For an entry of a
-            mapping it is the line of the key. The root is ``()``.
-        texts: The text as written of every scalar that is no string, by path.
-    """
-
-    name: str
-    value: Any
+    name: str  # the file as messages name it, relative to the project directory
+    value: Any  # ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool`` and ``None``, nested
+    # Line (from 1) of every node by its path, e.g. ``("sources", "orders", "key", 0)``. For an entry of a mapping it is
+    # the line of the key. The root is ``()``.
     lines: dict[tuple[PathStep, ...], int]
-    texts: dict[tuple[PathStep, ...], str]
+    texts: dict[tuple[PathStep, ...], str]  # the text as written of every scalar that is no string, by path
 
     def line(self, *path: PathStep) -> int:
         """Return the line of the node at ``path``, or of the nearest enclosing node that exists."""
@@ -79,11 +73,7 @@ class Tree:
 
 
 def read_tree(path: Path, name: str) -> Tree:
-    """Read a file, which messages call ``name``.
-
-    Raises:
-        ConfigError: The file cannot be read, or see `load_tree`.
-    """
+    """Read a file, which messages call ``name``; raise ConfigError where it cannot be read, or as ``load_tree``."""
     try:
         if not path.is_file():
             found = "this is a directory" if path.is_dir() else "no such file"
@@ -103,11 +93,7 @@ def read_tree(path: Path, name: str) -> Tree:
 
 
 def load_tree(text: str, name: str) -> Tree:
-    """Read the text of a file: JSON when its name ends in ``.json``, else YAML.
-
-    Raises:
-        ConfigError: With one fault, at ``file:line``, for each thing that is refused.
-    """
+    """Read the text of a file: JSON when its name ends in ``.json``, else YAML; a ConfigError has each fault's line."""
     reader = _Reader(text, name, is_json=name.lower().endswith(".json"))
     with suppress(_StopReading):
         value = reader.document()
@@ -157,7 +143,15 @@ class _Reader:
             message = f"control character U+{ord(control.group()):04X} is not allowed; write it as an escape"
             self.stop(message, self.text.count("\n", 0, control.start()) + 1)
         if self.is_json and self.text.strip():
-            self.check_json()
+            try:
+                JSONDecoder(parse_int=str, parse_float=str).decode(self.text)
+            except JSONDecodeError as error:
+                problem = error.msg.replace("Expecting", "expected").removesuffix(" at").removesuffix(": ")
+                self.stop(f"not valid JSON: {problem[0].lower()}{problem[1:]}", error.lineno)
+            except RecursionError:
+                self.stop(f"nested deeper than {MAX_LEVELS} levels", 1)
+            # What is left is written as YAML reads it.
+            self.text = _NOT_YAML.sub(lambda found: " " if found[0] == "\t" else f"\\u{ord(found[0]):04x}", self.text)
         events = self.events()
         next(events)  # the stream's start
         first = next(events)
@@ -176,17 +170,6 @@ class _Reader:
         if value is None and not self.faults:
             self.stop("the file is empty", 1)
         return value
-
-    def check_json(self) -> None:
-        """Refuse what is no JSON, and write what is left as YAML reads it."""
-        try:
-            JSONDecoder(parse_int=str, parse_float=str).decode(self.text)
-        except JSONDecodeError as error:
-            problem = error.msg.replace("Expecting", "expected").removesuffix(" at").removesuffix(": ")
-            self.stop(f"not valid JSON: {problem[0].lower()}{problem[1:]}", error.lineno)
-        except RecursionError:
-            self.stop(f"nested deeper than {MAX_LEVELS} levels", 1)
-        self.text = _NOT_YAML.sub(lambda found: " " if found[0] == "\t" else f"\\u{ord(found[0]):04x}", self.text)
 
     def events(self) -> Iterator[Any]:
         """Yield PyYAML's events; its errors become faults."""

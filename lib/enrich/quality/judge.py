@@ -28,22 +28,7 @@ from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding, RuleState, resolve_threshold
 from enrich.base.suites import CHANGED, COLUMN, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
 from enrich.frames.columns import add_up, unite
-from enrich.quality.gx import (
-    BOOLEAN_ONLY,
-    UNRESOLVED,
-    Bench,
-    RuleError,
-    build_condition,
-    build_expectation,
-    filter_rows,
-    judge_whole,
-    name_error,
-    quote_column,
-    rename_columns,
-    silence_gx,
-    simplify_names,
-    try_or_split,
-)
+from enrich.quality import gx
 
 Published = Callable[[Column | None], DataFrame]
 Weighted = Sequence[tuple[DataFrame, int]]
@@ -62,23 +47,14 @@ _PYTHON = (
 
 @dataclass(frozen=True)
 class Labels:
-    """What one row rule says about a row, as columns over the frame it was built for.
+    """What one row rule says about a row, as columns over the frame it was built for."""
 
-    Attributes:
-        domain: True for rows that the row condition lets in; None: all.
-        ignored: True for rows that GX leaves out of ``checked`` for their nulls; None: none.
-        unexpected: GX's condition: true for rows that fail.
-        spares_ignored: True when GX leaves those rows out of the failed ones, too, apart from the condition.
-        keys: Texts that are equal exactly when two rules have the same rows checked and failed.
-        expectation: GX's object, which turns counts into a verdict.
-    """
-
-    domain: Column | None
-    ignored: Column | None
-    unexpected: Column
-    spares_ignored: bool
-    keys: tuple[str, str]
-    expectation: Any
+    domain: Column | None  # True for rows that the row condition lets in; None: all
+    ignored: Column | None  # True for rows that GX leaves out of ``checked`` for their nulls; None: none
+    unexpected: Column  # GX's condition: true for rows that fail
+    spares_ignored: bool  # True when GX leaves those rows out of the failed ones, too, apart from the condition
+    keys: tuple[str, str]  # texts that are equal exactly when two rules have the same rows checked and failed
+    expectation: Any  # GX's object, which turns counts into a verdict
 
     def failing(self) -> Column:
         """Return a boolean column, never null: the rule judges the row, and finds it wanting."""
@@ -87,22 +63,22 @@ class Labels:
         return failing if self.domain is None else F.when(self.domain, failing).otherwise(F.lit(False))
 
 
-def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
+def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels | gx.RuleError]:
     """Return what each row rule says about the rows of ``frame``, by the rule's index; reads the schema alone."""
-    with silence_gx():
-        return _ask_labels(frame.columns, Bench(frame.limit(0)), rules)
+    with gx.silence_gx():
+        return _ask_labels(frame.columns, gx.Bench(frame.limit(0)), rules)
 
 
-def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
+def _ask_labels(names: Sequence[str], bench: gx.Bench, rules: Sequence[SuiteRule]) -> dict[int, Labels | gx.RuleError]:
     """Ask GX for the conditions of row rules, all at once."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
 
-    found: dict[int, Labels | RuleError] = {}
+    found: dict[int, Labels | gx.RuleError] = {}
     asked: dict[bool, dict[int, tuple[SuiteRule, Any, MetricConfiguration]]] = {}
     for rule in rules:
         try:
-            kwargs = rename_columns(rule.kwargs, lambda name: quote_column(name, names))
-            expectation = build_expectation(rule, kwargs)
+            kwargs = gx.rename_columns(rule.kwargs, lambda name: gx.quote_column(name, names))
+            expectation = gx.build_expectation(rule, kwargs)
             count = bench.dependencies(expectation)[f"{expectation.map_metric}.unexpected_count"]
             metric = MetricConfiguration(
                 f"{expectation.map_metric}.condition",
@@ -113,7 +89,7 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
                 },
             )
         except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-            found[rule.index] = RuleError(name_error(error))
+            found[rule.index] = gx.RuleError(gx.name_error(error))
             continue
         has_dots = any("." in name for name in kwargs.get("column_list", ()))
         keeps_names = has_dots and rule.type != "expect_multicolumn_sum_to_equal"
@@ -125,11 +101,11 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
             if metric.id in values:
                 found[index] = _build_label(rule, names, values[metric.id], expectation)
             else:
-                found[index] = RuleError(causes.get(metric.id, UNRESOLVED))
+                found[index] = gx.RuleError(causes.get(metric.id, gx.UNRESOLVED))
     return found
 
 
-def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | RuleError:
+def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | gx.RuleError:
     """Put a rule's condition together with the rows it judges."""
     unexpected, rows, _ = metric
     spares = "ignore_row_if" in rows or "filter_conditions" in rows
@@ -140,15 +116,15 @@ def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation
         json.dumps([rule.row_condition, rule.type, kwargs], sort_keys=True),
     )
     try:
-        domain, ignored = build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
+        domain, ignored = gx.build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
         return Labels(domain, ignored, unexpected, spares, keys, expectation)
     except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-        return RuleError(name_error(error))
+        return gx.RuleError(gx.name_error(error))
 
 
 def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:
     """Return the rows that GX leaves out for their nulls."""
-    nulls = [F.col(quote_column(name, names)).isNull() for name in rule.columns]
+    nulls = [F.col(gx.quote_column(name, names)).isNull() for name in rule.columns]
     if rule.spec.judges == COLUMN:
         return None if rule.type in _NULL_TYPES else nulls[0]
     match expectation.ignore_row_if:
@@ -162,7 +138,7 @@ def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Co
 def count_rules(
     rows: Weighted,
     rules: Sequence[SuiteRule],
-    labels: dict[int, Labels | RuleError],
+    labels: dict[int, Labels | gx.RuleError],
     marks: Mapping[str, Column] | None = None,
 ) -> tuple[dict[int, RuleState], dict[str, int]]:
     """Count what row rules say of rows, by the rule's index; a rule that raises has its error alone.
@@ -180,17 +156,17 @@ def count_rules(
     shared = [rule for rule in rules if rule.index in good and not needs_own_rows(rule)]
     found: dict[int, RuleState] = {}
     counts: dict[str, int] | None = None
-    with silence_gx() if rules else nullcontext():
+    with gx.silence_gx() if rules else nullcontext():
         try:
             if shared:
                 found, counts = _count(rows, shared, good, marks)
         except Exception as error:  # then the marks, and each rule, in passes of their own
             if is_no_verdict(error):
                 raise
-            found = try_or_split(shared, lambda part: _count(rows, part, good)[0], _note_error)
+            found = gx.try_or_split(shared, lambda part: _count(rows, part, good)[0], _note_error)
         for rule in rules:
             if rule.index not in found:
-                found |= try_or_split([rule], lambda part: _count_alone(rows, part[0], labels), _note_error)
+                found |= gx.try_or_split([rule], lambda part: _count_alone(rows, part[0], labels), _note_error)
     if counts is None:
         counts = count_marks(rows, marks) if marks else {}
     return found, counts
@@ -228,7 +204,7 @@ def find_failing(
     """
     shared = [rule for rule in rules if not needs_own_rows(rule)]
     parts = [(frame, shared)] if shared else []
-    parts += [(filter_rows(frame, rule), [rule]) for rule in rules if needs_own_rows(rule)]
+    parts += [(gx.filter_rows(frame, rule), [rule]) for rule in rules if needs_own_rows(rule)]
     found = []
     for rows, chosen in parts:
         marks = [F.when(labels[rule.index].failing(), F.lit(rule.index)) for rule in chosen]
@@ -236,22 +212,22 @@ def find_failing(
     return unite(found)
 
 
-def _count_alone(rows: Weighted, rule: SuiteRule, labels: dict[int, Labels | RuleError]) -> dict[int, RuleState]:
+def _count_alone(rows: Weighted, rule: SuiteRule, labels: dict[int, Labels | gx.RuleError]) -> dict[int, RuleState]:
     """Count one rule over the rows that it judges; a rule without label measures them first."""
     label = labels.get(rule.index)
-    if isinstance(label, RuleError):
+    if isinstance(label, gx.RuleError):
         raise label
     if label is None:
         ((frame, weight),) = rows
         # Its label holds figures computed from these rows, whose columns are renamed: it belongs to them alone.
-        measured, rename = simplify_names(filter_rows(frame, rule))
-        plain = replace(rule, kwargs=rename_columns(rule.kwargs, rename), row_condition=None)
-        label = _ask_labels(measured.columns, Bench(measured), [plain])[rule.index]
-        if isinstance(label, RuleError):
+        measured, rename = gx.simplify_names(gx.filter_rows(frame, rule))
+        plain = replace(rule, kwargs=gx.rename_columns(rule.kwargs, rename), row_condition=None)
+        label = _ask_labels(measured.columns, gx.Bench(measured), [plain])[rule.index]
+        if isinstance(label, gx.RuleError):
             raise label
         labels[rule.index] = label
         return _count([(measured, weight)], [rule], {rule.index: label})[0]
-    return _count([(filter_rows(frame, rule), weight) for frame, weight in rows], [rule], {rule.index: label})[0]
+    return _count([(gx.filter_rows(frame, rule), weight) for frame, weight in rows], [rule], {rule.index: label})[0]
 
 
 _PARTS = ("checked", "failed")
@@ -288,23 +264,19 @@ def count_marks(rows: Weighted, marks: Mapping[str, Column]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class SuiteVerdict:
-    """What a suite says about the staged rows.
+    """What a suite says about the staged rows."""
 
-    Attributes:
-        findings: One per expectation, in the order of the suite; without verdict for those of ``open_rules``.
-        closing: The findings that close the gate; empty when the rows may be written.
-        reasons: ``array<string>``: the quarantine rules that a staged row breaks, as ``<type>:<column>``; empty for a
-            good row. None when the suite has no quarantine rule.
-        labels: What each row rule says about a row, by index, where it does not measure the rows first.
-        open_rules: Rules of scope ``target`` whose counts come from the state of the target: ``judge_state``.
-        counts: What the row rules say of the staged rows, by index, where these are the whole target.
-    """
-
+    # One per expectation, in the order of the suite; without verdict for those of ``open_rules``.
     findings: tuple[Finding, ...]
-    closing: tuple[Finding, ...]
+    closing: tuple[Finding, ...]  # the findings that close the gate; empty when the rows may be written
+    # ``array<string>``: the quarantine rules that a staged row breaks, as ``<type>:<column>``; empty for a good row.
+    # None when the suite has no quarantine rule.
     reasons: Column | None
-    labels: Mapping[int, Labels | RuleError] = field(default_factory=dict)
+    # What each row rule says about a row, by index, where it does not measure the rows first.
+    labels: Mapping[int, Labels | gx.RuleError] = field(default_factory=dict)
+    # Rules of scope ``target`` whose counts come from the state of the target: ``judge_state``.
     open_rules: tuple[SuiteRule, ...] = ()
+    # What the row rules say of the staged rows, by index, where these are the whole target.
     counts: Mapping[int, RuleState] = field(default_factory=dict)
 
 
@@ -335,7 +307,7 @@ def judge(
     others = [rule for rule in suite.rules if rule not in counted]
     found: dict[int, Finding] = {rule.index: rule.unjudged for rule in open_rules}
     counts: dict[int, RuleState] = {}
-    labels: dict[int, Labels | RuleError] = label_rows(rows, [rule for rule in counted if not rule.spec.measured])
+    labels: dict[int, Labels | gx.RuleError] = label_rows(rows, [rule for rule in counted if not rule.spec.measured])
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in counted if (CHANGED if whole else rule.judged_scope) == scope]
         chosen = [rule for rule in chosen if rule.index not in found]
@@ -345,12 +317,29 @@ def judge(
             said, _ = count_rules([(frame, 1)], chosen, own)
             found.update({rule.index: _judge_counts(rule, said[rule.index], own) for rule in chosen})
             counts.update(said if whole else {})
-    found.update(_try_labels(rows, suite, labels))
-    reasons = _collect_reasons(suite, labels, found)
+    # Spark runs Python functions on every row, also those that a row condition keeps out, and GX's may raise on them.
+    quarantining = [rule for rule in suite.rules if rule.action == QUARANTINE]
+    for rule in quarantining:
+        label = labels.get(rule.index)
+        if needs_own_rows(rule) and isinstance(label, Labels):
+            try:
+                with gx.silence_gx():
+                    rows.agg(F.count(F.when(label.failing(), F.lit(1)))).collect()
+            except Exception as error:
+                if is_no_verdict(error):
+                    raise
+                found[rule.index] = replace(rule.unjudged, error=gx.name_error(error))
+    # Whether GX's verdict is a pass does not matter: with ``mostly`` it depends on the other rows of the run, and the
+    # target must not. A rule that raised holds no row, since the gate is closed anyway.
+    labelled = [(rule, labels[rule.index]) for rule in quarantining if found[rule.index].error is None]
+    marks = [F.when(each.failing(), F.lit(rule.label)) for rule, each in labelled if isinstance(each, Labels)]
+    reasons = None
+    if quarantining:
+        reasons = F.array_distinct(F.array_compact(F.array(*marks).cast("array<string>")))
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in others if rule.scope == scope]
         if chosen:
-            found.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
+            found.update(gx.judge_whole(rows if scope == CHANGED else published(reasons), chosen))
     scanned = {rule.index for rule in suite.rules if rule.judged_scope == TARGET and rule not in open_rules}
     said_of = {index: replace(each, scanned=scans and index in scanned) for index, each in found.items()}
     return SuiteVerdict(*_conclude(suite, said_of), reasons, labels, open_rules, counts)
@@ -361,11 +350,7 @@ def judge_state(
 ) -> SuiteVerdict:
     """Return a verdict that holds what ``open_rules`` say of the whole target as it would be published.
 
-    Args:
-        suite: The job's suite.
-        verdict: What ``judge`` gave.
-        entries: The state's entries as they would be, by index.
-        scanned: Rules for which the whole target was read, by index.
+    ``entries`` are the state's entries as they would be, ``scanned`` the rules for which the target was read, by index.
     """
     found = {rule.index: each for rule, each in zip(suite.rules, verdict.findings, strict=True)}
     for rule in verdict.open_rules:
@@ -375,7 +360,7 @@ def judge_state(
     return replace(verdict, findings=findings, closing=closing)
 
 
-def _judge_counts(rule: SuiteRule, counts: RuleState, labels: Mapping[int, Labels | RuleError]) -> Finding:
+def _judge_counts(rule: SuiteRule, counts: RuleState, labels: Mapping[int, Labels | gx.RuleError]) -> Finding:
     """Turn counts into GX's verdict, ``mostly`` included; without counts the rule has raised."""
     label, checked, failed = labels.get(rule.index), counts.checked, counts.failed
     if checked is None or failed is None or not isinstance(label, Labels):
@@ -389,7 +374,7 @@ def _judge_counts(rule: SuiteRule, counts: RuleState, labels: Mapping[int, Label
             f"{metric}.filtered_row_count": checked,
             f"{metric}.unexpected_count": failed,
         }
-        said = label.expectation._validate(metrics=metrics, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY))
+        said = label.expectation._validate(metrics=metrics, runtime_configuration=copy.deepcopy(gx.BOOLEAN_ONLY))
         success = bool(said["success"])
     return replace(rule.unjudged, checked=checked, failed=failed, success=success)
 
@@ -410,38 +395,3 @@ def _conclude(suite: Suite, found: Mapping[int, Finding]) -> tuple[tuple[Finding
         if finding.error is not None or (has_failed and rule.action == FAIL and not finding.tolerated):
             closing.append(finding)
     return tuple(findings), tuple(closing)
-
-
-def _collect_reasons(
-    suite: Suite, labels: Mapping[int, Labels | RuleError], found: Mapping[int, Finding]
-) -> Column | None:
-    """Return the column of broken quarantine rules, or None when the suite has none.
-
-    Whether GX's verdict is a pass does not matter: with ``mostly`` it depends on the other rows of the run, and the
-    target must not. A rule that raised holds no row, since the gate is closed anyway.
-    """
-    rules = [rule for rule in suite.rules if rule.action == QUARANTINE]
-    if not rules:
-        return None
-    labelled = [(rule, labels[rule.index]) for rule in rules if found[rule.index].error is None]
-    marks = [F.when(each.failing(), F.lit(rule.label)) for rule, each in labelled if isinstance(each, Labels)]
-    return F.array_distinct(F.array_compact(F.array(*marks).cast("array<string>")))
-
-
-def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, Finding]:
-    """Return the quarantine rules whose labels raise over all staged rows.
-
-    Spark runs Python functions on every row, also those that a row condition keeps out, and GX's may raise on them.
-    """
-    failed: dict[int, Finding] = {}
-    for rule in suite.rules:
-        label = labels.get(rule.index)
-        if rule.action == QUARANTINE and needs_own_rows(rule) and isinstance(label, Labels):
-            try:
-                with silence_gx():
-                    rows.agg(F.count(F.when(label.failing(), F.lit(1)))).collect()
-            except Exception as error:
-                if is_no_verdict(error):
-                    raise
-                failed[rule.index] = replace(rule.unjudged, error=name_error(error))
-    return failed

@@ -9,42 +9,19 @@ from datetime import UTC, datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, get_args
 
+from enrich.base import result
 from enrich.base.console import format_count
 from enrich.base.errors import refuse_text
-from enrich.base.result import (
-    BLOCKED,
-    CREATED,
-    FAILED,
-    LOCKED,
-    SKIPPED,
-    UNCHANGED,
-    Finding,
-    LookupState,
-    Quarantine,
-    RuleState,
-    State,
-    resolve_threshold,
-)
+from enrich.base.result import LookupState, Quarantine, RuleState, State, resolve_threshold
 from enrich.base.suites import Suite, SuiteRule
 from enrich.delta.runs import RunsTable
 from enrich.project.catalogue import TYPES
 from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
-from enrich.report.models import (
-    JobReport,
-    LookupNow,
-    LookupReport,
-    NullsNow,
-    Report,
-    RuleNow,
-    RuleReport,
-    RuleVerdict,
-    RunMark,
-    TableNow,
-    Verdict,
-)
+from enrich.report import models
+from enrich.report.models import JobReport, LookupNow, Report, RuleNow, RuleReport, RunMark, TableNow, Verdict
 from enrich.report.outcomes import Outcome, select_acted
-from enrich.report.words import format_moment, format_verdict
+from enrich.report.text import format_moment, format_verdict
 
 if TYPE_CHECKING:
     from enrich.answers.reasons import RuleCauses
@@ -53,8 +30,8 @@ DEFAULT_RUNS = 30
 """How many runs of each job a report goes back."""
 
 _GRAVITY: tuple[Verdict, ...] = get_args(Verdict)
-_RULE_GRAVITY: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
-_VERDICT_OF_STATUS: dict[str, Verdict] = {FAILED: "failed", BLOCKED: "blocked", SKIPPED: "skipped"}
+_RULE_GRAVITY: tuple[models.RuleVerdict, ...] = get_args(models.RuleVerdict)
+_VERDICT_OF_STATUS: dict[str, Verdict] = {result.FAILED: "failed", result.BLOCKED: "blocked", result.SKIPPED: "skipped"}
 
 
 def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int = DEFAULT_RUNS) -> Report:
@@ -105,12 +82,21 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
         rules_now = _build_rules_now(counted, outcomes, acted, suite)
         now = _build_table_now(job, _mark(counted), counted.state, acted, tuple(rules_now.values()))
         warned = {identity for identity, rule in rules_now.items() if rule.verdict == "warned"}
-    judged = _find_judged(acted, outcomes)
+    # The run whose rules and lookups describe what stands now. A failed run judged nothing, nor did one that only moved
+    # its cursor, nor a repair. A blocked one is told until a later run finds nothing left to do.
+    settled = (
+        each
+        for each in reversed(outcomes)
+        if not each.repairs and each.status not in (result.SKIPPED, result.LOCKED, result.FAILED)
+    )
+    out = (result.FAILED, result.BLOCKED) if next(settled, last).status == result.UNCHANGED else (result.FAILED,)
+    took = (each for each in reversed(acted) if each.status not in out and not each.repairs)
+    judged = next((each for each in took if each.status != result.UNCHANGED or each.judged), None)
     rules = [] if judged is None else _build_rules(judged, acted, warned)
     held = last.quarantine or (judged.quarantine if judged else None)
-    ended = next((each for each in reversed(outcomes) if each.status != LOCKED), None)
-    is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == BLOCKED
-    status = BLOCKED if is_waiting else ended.status if ended is not None else None
+    ended = next((each for each in reversed(outcomes) if each.status != result.LOCKED), None)
+    is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == result.BLOCKED
+    status = result.BLOCKED if is_waiting else ended.status if ended is not None else None
     verdict = _decide_verdict(status, rules, held, now)
     known |= {"verdict": verdict, "headline": _write_headline(verdict, last.status, rules, held, now)}
     known |= {"last": last.attempt(), "state": counted.state if counted else None, "now": now}
@@ -125,23 +111,11 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
         **{name: getattr(judged, name) for name in counts},
         rules=tuple(rules),
         lookups={
-            alias: LookupReport(**vars(each), share=_compute_match_share(each), trend=trends[alias])
+            alias: models.LookupReport(**vars(each), share=_compute_match_share(each), trend=trends[alias])
             for alias, each in judged.lookups.items()
         },
         stages=judged.stages,
     )
-
-
-def _find_judged(acted: Sequence[Outcome], outcomes: Sequence[Outcome]) -> Outcome | None:
-    """Return the run whose rules and lookups describe what stands now; None when there is none.
-
-    A failed run judged nothing, nor did one that only moved its cursor, nor a repair. A blocked one is told until a
-    later run finds nothing left to do.
-    """
-    ended = (each for each in reversed(outcomes) if not each.repairs and each.status not in (SKIPPED, LOCKED, FAILED))
-    out = (FAILED, BLOCKED) if next(ended, outcomes[-1]).status == UNCHANGED else (FAILED,)
-    runs = (each for each in reversed(acted) if each.status not in out and not each.repairs)
-    return next((each for each in runs if each.status != UNCHANGED or each.judged), None)
 
 
 def _decide_verdict(
@@ -160,7 +134,7 @@ def _decide_verdict(
 
 
 _ENDS = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is unchanged"}
-_STATUSES = {SKIPPED: "skipped", LOCKED: "another run had the lock"}
+_STATUSES = {result.SKIPPED: "skipped", result.LOCKED: "another run had the lock"}
 
 
 def _write_headline(
@@ -191,7 +165,17 @@ def _build_rules(judged: Outcome, acted: Sequence[Outcome], warned: set[Any]) ->
     found = []
     for identity, each in judged.rules.items():
         of_runs = [run.rules.get(identity) for run in acted]
-        verdict = _judge_finding(each, blocked=judged.status == BLOCKED)
+        verdict: models.RuleVerdict = "held" if each.action == "quarantine" else "warned"
+        if each.tolerated:
+            verdict = "tolerated"
+        elif each.error is not None:
+            verdict = "error"
+        elif each.success is None:
+            verdict = "not_checked"
+        elif each.success:
+            verdict = "passed"
+        elif each.action == "fail":
+            verdict = "blocked" if judged.status == result.BLOCKED else "tolerated"
         known = TYPES.get(each.expectation)
         by_row = known is None or (known.is_row and not known.verdict_only)  # built-in rules count rows, too
         rule = RuleReport(
@@ -204,20 +188,6 @@ def _build_rules(judged: Outcome, acted: Sequence[Outcome], warned: set[Any]) ->
         )
         found.append(rule)
     return found
-
-
-def _judge_finding(finding: Finding, *, blocked: bool) -> RuleVerdict:
-    if finding.tolerated:
-        return "tolerated"
-    if finding.error is not None:
-        return "error"
-    if finding.success is None:
-        return "not_checked"
-    if finding.success:
-        return "passed"
-    if finding.action == "fail":
-        return "blocked" if blocked else "tolerated"
-    return "held" if finding.action == "quarantine" else "warned"
 
 
 def _compute_share(part: int, whole: int) -> float | None:
@@ -254,7 +224,7 @@ def _build_table_now(
     nulls = {}
     for column, rows in state.nulls.items():
         trend = tuple(each.nulls.get(column) if each else None for each in states)
-        nulls[column] = NullsNow(rows=rows, share=_compute_share(rows, state.rows), trend=trend)
+        nulls[column] = models.NullsNow(rows=rows, share=_compute_share(rows, state.rows), trend=trend)
     trend = tuple(each.rows if each else None for each in states)
     return TableNow(counted=counted, rows=state.rows, trend=trend, rules=rules, lookups=lookups, nulls=nulls)
 
@@ -272,7 +242,14 @@ def _build_rules_now(
 ) -> dict[Any, RuleNow]:
     """Return what each rule of the state that ``counted`` recorded says of the table, by what tells rules apart."""
     found = {}
+    uncounted, earliest = RuleState(0), next(each for each in outcomes if each.state is not None)
     for identity, state in counted.counted_rules.items():
+        entries, first = [each.counted_rules.get(identity, uncounted) for each in acted], None
+        for each in reversed(outcomes):  # since when rows fail
+            failed = each.counted_rules.get(identity, uncounted).failed
+            if failed == 0:
+                break
+            first = first if failed is None else each
         finding = counted.rules.get(identity)
         rule = next((each for each in suite.rules if each.index == state.index), None) if suite else None
         expectation, column, columns = "?", None, None
@@ -289,12 +266,15 @@ def _build_rules_now(
             share=None if state.failed is None else _compute_share(state.failed, state.checked or 0),
             mostly=None if rule is None or "mostly" not in rule.kwargs else float(_read_mostly(rule)),
             tolerate=None if rule is None else rule.tolerate,
-            **_trace_rule(identity, outcomes, acted),
+            since=None if first is None else _mark(first),
+            since_or_before=first is earliest and first.status != result.CREATED,
+            trend=tuple(each.failed for each in entries),
+            checked_trend=tuple(each.checked for each in entries),
         )
     return found
 
 
-def _judge_state(state: RuleState, rule: SuiteRule | None) -> RuleVerdict | None:
+def _judge_state(state: RuleState, rule: SuiteRule | None) -> models.RuleVerdict | None:
     """Return the verdict over all rows of the target; None when there is nothing to judge, or to judge by.
 
     ``mostly`` that is met is a pass. Shares are fractions exactly as the suite writes them, and the ends are inclusive.
@@ -317,25 +297,6 @@ def _read_mostly(rule: SuiteRule) -> Fraction:
     """Return the share of rows that must pass, exactly as written; GX also accepts it as text."""
     given = rule.kwargs.get("mostly", 1)
     return Fraction(repr(given) if isinstance(given, float) else given)
-
-
-def _trace_rule(identity: Any, outcomes: Sequence[Outcome], acted: Sequence[Outcome]) -> dict[str, Any]:
-    """Return the history of one rule: its counts after each run, and since when rows fail."""
-    uncounted = RuleState(0)
-    entries = [each.counted_rules.get(identity, uncounted) for each in acted]
-    first = None
-    for each in reversed(outcomes):
-        failed = each.counted_rules.get(identity, uncounted).failed
-        if failed == 0:
-            break
-        first = first if failed is None else each
-    earliest = next(each for each in outcomes if each.state is not None)
-    return {
-        "since": None if first is None else _mark(first),
-        "since_or_before": first is earliest and first.status != CREATED,
-        "trend": tuple(each.failed for each in entries),
-        "checked_trend": tuple(each.checked for each in entries),
-    }
 
 
 # --- why rows fail ----------------------------------------------------------------------------------------------------

@@ -13,38 +13,18 @@ from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    FiniteFloat,
-    NonNegativeInt,
-    ValidationError,
-    ValidationInfo,
-    ValidatorFunctionWrapHandler,
-    field_validator,
-)
+from pydantic import AfterValidator, BaseModel, FiniteFloat, NonNegativeInt, ValidationError, field_validator
 
-from enrich.base.result import (
-    BLOCKED,
-    CREATED,
-    FAILED,
-    UNCHANGED,
-    UPDATED,
-    Finding,
-    Lookup,
-    Quarantine,
-    RuleState,
-    SourceWindow,
-    State,
-)
+from enrich.base import result
+from enrich.base.result import Finding, Lookup, Quarantine, RuleState, SourceWindow, State
 from enrich.delta.runs import require_known
 from enrich.report.models import Attempt, Run
-from enrich.report.words import format_moment
+from enrich.report.text import format_moment
 
 LONGEST = 500
 """Longer texts are cut to this many characters."""
 
-_ACTED = (CREATED, UPDATED, BLOCKED, FAILED)
+_ACTED = (result.CREATED, result.UPDATED, result.BLOCKED, result.FAILED)
 
 Seconds = Annotated[FiniteFloat, AfterValidator(lambda seconds: round(max(seconds, 0.0), 3))]
 
@@ -77,7 +57,7 @@ class Outcome(BaseModel, frozen=True):
 
     @field_validator("*", mode="wrap")
     @classmethod
-    def _leave_out(cls, value: Any, read: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+    def _leave_out(cls, value: Any, read: Any, info: Any) -> Any:
         try:
             return read(value)
         except ValidationError:
@@ -85,11 +65,7 @@ class Outcome(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Outcome:
-        """Read a row; a document that is none is empty.
-
-        Raises:
-            HistoryError: A newer release has written it.
-        """
+        """Read a row; a document that is none is empty, one of a newer release is a HistoryError."""
         try:
             document = _cut(json.loads(row.get("document") or "{}"))
         except (ValueError, TypeError, RecursionError):
@@ -155,7 +131,7 @@ def select_acted(outcomes: Sequence[Outcome]) -> list[Outcome]:
     for each in outcomes:
         moved = any(window.start != window.to for window in each.sources.values())
         counted = each.state is not None and each.state != known
-        if each.status in _ACTED or (each.status == UNCHANGED and (moved or each.judged or counted)):
+        if each.status in _ACTED or (each.status == result.UNCHANGED and (moved or each.judged or counted)):
             found.append(each)
         known = each.state or known
     return found

@@ -22,8 +22,7 @@ from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
 from enrich.report.document import read_report
 from enrich.report.models import JobReport, Report, RuleNow, RuleReport
-from enrich.report.text import Table, tell_job, write_cells
-from enrich.report.words import format_number, format_rule, format_since, format_verdict
+from enrich.report.text import Table, format_number, format_rule, format_since, format_verdict, tell_job, write_cells
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -124,11 +124,7 @@ def find_cache_directory() -> Path:
 
 
 def find_spark_home() -> Path:
-    """Return the Spark that pyspark will start: ``SPARK_HOME``, else the one inside the wheel.
-
-    Raises:
-        EnvironmentFault: SPARK_HOME names something else than this pyspark's minor version.
-    """
+    """Return the Spark that pyspark will start: ``SPARK_HOME``, if of pyspark's minor version, else the wheel's."""
     own = os.environ.get("SPARK_HOME")
     if not own:
         return Path(str(distribution("pyspark").locate_file("pyspark")))
@@ -247,25 +243,20 @@ def require_java() -> Path:
         raise EnvironmentFault("no Java found: JAVA_HOME is not set and there is no java on PATH", hint=ADVICE)
     if home and not os.access(found, os.X_OK):
         raise EnvironmentFault(f"JAVA_HOME is {home!r}, which has no bin/java", hint=ADVICE)
-    major = _find_major(found)
-    if major not in SUPPORTED:
-        wanted = " or ".join(map(str, SUPPORTED))
-        raise EnvironmentFault(f"{found!r} is Java {major}, Spark 4 runs on Java {wanted}", hint=ADVICE)
-    return Path(found)
-
-
-def _find_major(java: str) -> int:
-    """Return the major version: from the installation's release file (no process), else by asking ``java``."""
+    # From the installation's release file (no process), else by asking the java that Spark itself would start.
     try:
-        said = Path(os.path.realpath(java)).parent.with_name("release").read_text(encoding="utf-8", errors="replace")
+        said = Path(os.path.realpath(found)).parent.with_name("release").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        ask = [java, "-version"]  # the java that Spark itself would start
+        ask = [found, "-version"]
         try:
             answer = subprocess.run(ask, capture_output=True, text=True, errors="replace", timeout=30, check=True)  # noqa: S603
         except (OSError, subprocess.SubprocessError) as error:
-            raise EnvironmentFault(f"{java!r} does not start ({type(error).__name__})", hint=ADVICE) from error
+            raise EnvironmentFault(f"{found!r} does not start ({type(error).__name__})", hint=ADVICE) from error
         said = answer.stderr + answer.stdout
     match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', said)
     if match is None:
-        raise EnvironmentFault(f"{java!r} does not print its version", hint=ADVICE)
-    return int(match[1])
+        raise EnvironmentFault(f"{found!r} does not print its version", hint=ADVICE)
+    if (major := int(match[1])) not in SUPPORTED:
+        wanted = " or ".join(map(str, SUPPORTED))
+        raise EnvironmentFault(f"{found!r} is Java {major}, Spark 4 runs on Java {wanted}", hint=ADVICE)
+    return Path(found)

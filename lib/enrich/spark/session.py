@@ -108,10 +108,7 @@ def get_session(settings: Spark | None = None, size: Callable[[], int | None] = 
 def open_job_session(spark: SparkSession) -> SparkSession:
     """Open a session beside ``spark`` on the same context, with the settings that it inherits and the forced ones.
 
-    All others have Spark's default there. ``spark`` stays as it is, and stays the active session.
-
-    Raises:
-        EnvironmentFault: ``spark`` has no Delta, or is a Spark Connect session.
+    All others have Spark's default there. ``spark``, which must have Delta, stays as it is, and the active session.
     """
     _require_delta(spark)
     session = spark.newSession()
@@ -232,8 +229,7 @@ def _require_delta(session: SparkSession) -> None:
 def build_session(master: str | None, conf: dict[str, str], jars: str | None, size: int | None) -> SparkSession:
     """Start a JVM that fits the work, or connect to spark-submit's, and build a session.
 
-    Raises:
-        EnvironmentFault: Java or the jars are missing, or Spark does not start.
+    Where Java or the jars are missing, or Spark does not start, that is an EnvironmentFault.
     """
     for name in TELLTALES:
         PySparkLogger.getLogger(name).disabled = True
@@ -347,11 +343,7 @@ def _launch_jvm(settings: Mapping[str, str]) -> Any:
 
 
 def find_type(session: SparkSession, columns: Mapping[str, DataType], expression: str) -> DataType:
-    """Let Spark type an expression over a frame of the given columns.
-
-    Raises:
-        ConfigError: Spark refuses the expression; the message holds its error condition alone.
-    """
+    """Let Spark type an expression over a frame of columns; a ConfigError holds the condition of its refusal alone."""
     frame = session.createDataFrame([], T.StructType.fromJson(build_struct(columns)))
     try:
         found: DataType = frame.select(F.expr(expression).alias("found")).schema["found"].dataType.jsonValue()

@@ -17,29 +17,19 @@ from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, TypedRow
 
 @dataclass(frozen=True)
 class Mismatch:
-    """One thing that is not as expected.
-
-    Attributes:
-        what: The table, or what of the run.
-        text: What differs, in one line or several; it may hold values of the test.
-    """
+    """One thing that is not as expected."""
 
     line: int
-    what: str
-    text: str
+    what: str  # the table, or what of the run
+    text: str  # what differs, in one line or several; it may hold values of the test
 
 
 @dataclass(frozen=True)
 class FoundTable:
-    """A target or a quarantine after a round.
+    """A target or a quarantine after a round."""
 
-    Attributes:
-        key: The columns by which rows are aligned.
-        columns: Column -> type; None when there is no table.
-    """
-
-    key: tuple[str, ...]
-    columns: Mapping[str, DataType] | None
+    key: tuple[str, ...]  # the columns by which rows are aligned
+    columns: Mapping[str, DataType] | None  # column -> type; None when there is no table
     rows: Sequence[Row]
     before: Sequence[Row] = ()
 

@@ -28,13 +28,10 @@ class CommitRefused(Exception):
 
 @dataclass
 class Lake:
-    """A directory of tables.
-
-    Attributes:
-        keys: Name of a table -> its key columns, for those that were created here.
-    """
+    """A directory of tables."""
 
     root: Path
+    # Name of a table -> its key columns, for those that were created here.
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     # --- what tests write --------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.answers import doctor_keys
 from enrich.base.errors import EnrichError, EnvironmentFault
 from enrich.base.result import RunResult
 from enrich.dumps.load import load
@@ -42,37 +41,25 @@ Reasons = Mapping[tuple[Any, ...], Mapping[str, str]]
 
 @dataclass
 class Stage:
-    """Where a scenario is played.
+    """Where a scenario is played."""
 
-    Attributes:
-        project: The project; all of its tables are in ``lake``.
-        mend: Puts what `enrich doctor keys` suggests into a job, and returns the project with it.
-        tables: Job -> what its target held after the last round.
-    """
-
-    project: Project
+    project: Project  # the project; all of its tables are in ``lake``
     spark: SparkSession
     lake: Lake
+    # Puts what `enrich doctor keys` suggests into a job, and returns the project with it.
     mend: Callable[[Project, KeyReport], Project]
-    tables: dict[str, FoundTable] = field(default_factory=dict)
+    tables: dict[str, FoundTable] = field(default_factory=dict)  # job -> what its target held after the last round
 
 
 @dataclass(frozen=True)
 class Played:
-    """What came of a round.
-
-    Attributes:
-        result: What the run gave; None when there was none.
-        report: What `enrich doctor keys` said; None when it was not asked.
-        tables: Job -> its target after the round.
-        reasons: Job -> the reasons of its rows, for the jobs that the round asks about.
-    """
+    """What came of a round."""
 
     round: Round
-    result: RunResult | None
-    report: KeyReport | None
-    tables: Mapping[str, FoundTable]
-    reasons: Mapping[str, Reasons]
+    result: RunResult | None  # what the run gave; None when there was none
+    report: KeyReport | None  # what `enrich doctor keys` said; None when it was not asked
+    tables: Mapping[str, FoundTable]  # job -> its target after the round
+    reasons: Mapping[str, Reasons]  # job -> the reasons of its rows, for the jobs that the round asks about
     differences: tuple[Mismatch, ...]
     seconds: float
 
@@ -134,6 +121,8 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
         if (refused := _commit_all(stage, scenario, each)) is not None:
             differences.append(refused)
         elif each.doctor is not None:
+            from enrich.answers.near_misses import doctor_keys
+
             report = doctor_keys(stage.project, each.doctor, spark=stage.spark)
             stage.project = stage.mend(stage.project, report)
         if each.jobs and not differences:

@@ -71,11 +71,7 @@ def read_scenario(project: Project, path: Path) -> Scenario:
 
 @dataclass
 class _Reader:
-    """Builds one scenario and gathers what is wrong with it.
-
-    Attributes:
-        targets: Reference of a target -> its job.
-    """
+    """Builds one scenario and gathers what is wrong with it."""
 
     project: Project
     file: ScenarioFile
@@ -83,7 +79,7 @@ class _Reader:
     faults: list[Fault]
     tables: dict[str, Given] = field(default_factory=dict)
     jobs: tuple[str, ...] = ()
-    targets: dict[str, str] = field(default_factory=dict)
+    targets: dict[str, str] = field(default_factory=dict)  # reference of a target -> its job
 
     def fault(self, message: str, *path: PathStep) -> None:
         self.fault_at(message, self.tree.line(*path))

@@ -203,126 +203,82 @@ class WrittenRow:
 
 @dataclass(frozen=True)
 class WrittenRows:
-    """Rows that are expected; their types are those of the table that is found.
-
-    Attributes:
-        line: Where they begin.
-        columns: The columns that they name.
-    """
+    """Rows that are expected; their types are those of the table that is found."""
 
     rows: tuple[WrittenRow, ...]
-    line: int
-    columns: tuple[str, ...]
+    line: int  # where they begin
+    columns: tuple[str, ...]  # the columns that they name
 
 
 @dataclass(frozen=True)
 class Given:
-    """A given table.
+    """A given table."""
 
-    Attributes:
-        name: Its name in the scenario's lake.
-        columns: Column -> type.
-    """
-
-    name: str
+    name: str  # its name in the scenario's lake
     key: tuple[str, ...]
-    columns: Mapping[str, DataType]
+    columns: Mapping[str, DataType]  # column -> type
     rows: tuple[TypedRow, ...]
 
 
 @dataclass(frozen=True)
 class Write:
-    """One Delta commit of another system.
+    """One Delta commit of another system."""
 
-    Attributes:
-        verb: ``load``, ``insert``, ``upsert``, ``update`` or ``delete``.
-        rows: The rows; for ``delete`` the keys; none for ``load``.
-    """
-
-    verb: str
+    verb: str  # ``load``, ``insert``, ``upsert``, ``update`` or ``delete``
     table: str
-    rows: tuple[TypedRow, ...]
+    rows: tuple[TypedRow, ...]  # the rows; for ``delete`` the keys; none for ``load``
     line: int
     dump: Dump | None = None
 
 
 @dataclass(frozen=True)
 class ExpectedTarget:
-    """What a round expects of one target.
+    """What a round expects of one target."""
 
-    Attributes:
-        job: The job that writes it.
-        changed: The rows that are new or different.
-        gone: Keys that left; a mapping, or a single value.
-        quarantine: The number of rows in the quarantine, or these rows.
-        lines: Key of the file -> where it stands.
-    """
-
-    job: str
+    job: str  # the job that writes it
     whole: WrittenRows | None = None
-    changed: WrittenRows | None = None
-    gone: tuple[Any, ...] | None = None
-    quarantine: int | WrittenRows | None = None
-    lines: Mapping[str, int] = field(default_factory=dict)
+    changed: WrittenRows | None = None  # the rows that are new or different
+    gone: tuple[Any, ...] | None = None  # keys that left; a mapping, or a single value
+    quarantine: int | WrittenRows | None = None  # the number of rows in the quarantine, or these rows
+    lines: Mapping[str, int] = field(default_factory=dict)  # key of the file -> where it stands
 
 
 @dataclass(frozen=True)
 class ExpectedJob:
-    """What a round expects of one job's result.
-
-    Attributes:
-        findings: The findings that failed; None: not compared.
-        why: Rows with the target's key and aliases.
-        lines: Key of the file -> where it stands.
-    """
+    """What a round expects of one job's result."""
 
     status: str | None = None
-    findings: tuple[FindingEntry, ...] | None = None
+    findings: tuple[FindingEntry, ...] | None = None  # the findings that failed; None: not compared
     counts: CountsEntry | None = None
-    why: WrittenRows | None = None
-    lines: Mapping[str, int] = field(default_factory=dict)
+    why: WrittenRows | None = None  # rows with the target's key and aliases
+    lines: Mapping[str, int] = field(default_factory=dict)  # key of the file -> where it stands
 
 
 @dataclass(frozen=True)
 class Round:
-    """One round: commits, a run, and what must be there after it.
-
-    Attributes:
-        commits: What other systems write before the run.
-        doctor: The job that is mended before the run.
-        jobs: The jobs that run.
-        options: Options of the run by the names that ``enrich.run`` has for them.
-        targets: Target's reference -> what is expected of it.
-        results: Job -> what is expected of its result.
-    """
+    """One round: commits, a run, and what must be there after it."""
 
     number: int
     title: str
     line: int
-    commits: tuple[tuple[Write, ...], ...]
-    doctor: str | None
-    jobs: tuple[str, ...]
-    options: Mapping[str, Any]
+    commits: tuple[tuple[Write, ...], ...]  # what other systems write before the run
+    doctor: str | None  # the job that is mended before the run
+    jobs: tuple[str, ...]  # the jobs that run
+    options: Mapping[str, Any]  # options of the run by the names that ``enrich.run`` has for them
     exit_code: int
     exit_line: int
-    targets: Mapping[str, ExpectedTarget]
-    results: Mapping[str, ExpectedJob]
+    targets: Mapping[str, ExpectedTarget]  # target's reference -> what is expected of it
+    results: Mapping[str, ExpectedJob]  # job -> what is expected of its result
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One scenario file.
+    """One scenario file."""
 
-    Attributes:
-        file: The file as messages name it.
-        about: More about it; empty when the file says nothing.
-        is_partial: Whether only the columns that expected rows name are compared.
-    """
-
-    file: str
+    file: str  # the file as messages name it
     title: str
-    about: str
+    about: str  # more about it; empty when the file says nothing
     tables: Mapping[str, Given]
     jobs: tuple[str, ...]
-    is_partial: bool
+    is_partial: bool  # whether only the columns that expected rows name are compared
     rounds: tuple[Round, ...]

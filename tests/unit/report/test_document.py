@@ -15,8 +15,7 @@ from enrich.base.errors import HistoryError
 from enrich.delta.runs import FORMAT, OUTCOME, RunRow, RunsTable
 from enrich.report import Report, build_report, build_schema, read_report
 from enrich.report.models import JobReport
-from enrich.report.text import format_report
-from enrich.report.words import format_terms
+from enrich.report.text import format_report, format_terms
 from kit.history import NOT_NULL, finding, project_in, row
 
 

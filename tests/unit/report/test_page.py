@@ -21,8 +21,7 @@ import pytest
 from enrich.base.console import clean
 from enrich.report import build_report
 from enrich.report.page import render_page, show
-from enrich.report.text import format_report
-from enrich.report.words import format_percent
+from enrich.report.text import format_percent, format_report
 from kit.history import expect, finding, project_in, row, state
 from kit.hostile import hostile, hostile_report
 

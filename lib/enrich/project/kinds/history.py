@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING
 
 from enrich.base.schemas import find
 from enrich.base.spec import CompiledJob, HistorySpec
-from enrich.project.kinds.syntax import (
-    IDENTITY,
-    ColumnSources,
-    Draft,
-    JobSyntax,
-    Named,
-    check_list,
-    list_names,
-    name_once,
-)
+from enrich.project.kinds import syntax
+from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax, Named
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
@@ -36,9 +28,9 @@ class History(JobSyntax):
     def check(self, draft: Draft) -> None:
         """Its columns are neither its key nor its times."""
         history = draft.tree.mapping("history")
-        check_list(draft, history, "columns", ("history",))
+        syntax.check_list(draft, history, "columns", ("history",))
         key = {name.lower() for name in draft.key(draft.driving)}
-        for index, name in enumerate(list_names(history.get("columns"))):
+        for index, name in enumerate(syntax.list_names(history.get("columns"))):
             if name.lower() in key:
                 message = f"'columns' names {name!r}, which is in the key: leave it out, the target has it anyway"
                 draft.fault(message, "history", "columns", index)
@@ -49,11 +41,13 @@ class History(JobSyntax):
     def list_target_columns(self, draft: Draft) -> Iterator[Named]:
         """Yield the key, the times and the named columns; what is no column of the target has been told already."""
         key, times = draft.key(draft.driving), _list_times(draft)
-        yield from name_once(key, "sources", draft.driving or "", "key")
+        yield from syntax.name_once(key, "sources", draft.driving or "", "key")
         if times[0].lower() != times[1].lower():
             yield from ((name, ("history", option)) for name, option in zip(times, _TIMES, strict=True))
         parts = {name.lower() for name in key}
-        for name, path in name_once(list_names(draft.tree.mapping("history").get("columns")), "history", "columns"):
+        for name, path in syntax.name_once(
+            syntax.list_names(draft.tree.mapping("history").get("columns")), "history", "columns"
+        ):
             if name.lower() not in parts:
                 yield name, path
 
@@ -83,7 +77,10 @@ class History(JobSyntax):
 
     def trace(self, spec: HistorySpec) -> ColumnSources:
         """The times come from no column."""
-        return {name: {(spec.driving, name): IDENTITY} if name in spec.source.columns else {} for name in spec.columns}
+        return {
+            name: {(spec.driving, name): syntax.IDENTITY} if name in spec.source.columns else {}
+            for name in spec.columns
+        }
 
 
 def _list_times(draft: Draft) -> tuple[str, str]:

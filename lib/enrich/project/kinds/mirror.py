@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING
 from enrich.base.errors import ConfigError
 from enrich.base.schemas import may_be_key, name_of
 from enrich.base.spec import CompiledJob, MirrorSpec
-from enrich.project.kinds.syntax import (
-    AGGREGATION,
-    IDENTITY,
-    ColumnSources,
-    Draft,
-    JobSyntax,
-    Named,
-    check_list,
-    list_names,
-    name_once,
-)
+from enrich.project.kinds import syntax
+from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax, Named
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
@@ -38,7 +29,7 @@ class Mirror(JobSyntax):
             draft.fault("kind mirror needs 'mirror: {value: ...}'", "kind")
         mirror = draft.tree.mapping("mirror")
         for key in ("value", "columns"):
-            check_list(draft, mirror, key, ("mirror",))
+            syntax.check_list(draft, mirror, key, ("mirror",))
         conflict = mirror.get("conflict", "fail")
         if "order" in mirror and conflict in ("fail", "collect"):
             draft.fault(f"'order' is only for conflict first and last, not {conflict}", "mirror", "order")
@@ -49,10 +40,10 @@ class Mirror(JobSyntax):
         """Yield value, key, and further columns."""
         mirror, key = draft.tree.mapping("mirror"), draft.key(draft.driving)
         at_key = ("sources", draft.driving or "", "key")
-        yield from name_once(list_names(mirror.get("value")), "mirror", "value")
-        yield from [("keys", at_key)] if _collects(draft) and len(key) > 1 else name_once(key, *at_key)
+        yield from syntax.name_once(syntax.list_names(mirror.get("value")), "mirror", "value")
+        yield from [("keys", at_key)] if _collects(draft) and len(key) > 1 else syntax.name_once(key, *at_key)
         if not _collects(draft):
-            yield from name_once(list_names(mirror.get("columns")), "mirror", "columns")
+            yield from syntax.name_once(syntax.list_names(mirror.get("columns")), "mirror", "columns")
 
     def list_arrays(self, draft: Draft) -> tuple[str, ...]:
         """Keys that are collected are arrays."""
@@ -80,9 +71,9 @@ class Mirror(JobSyntax):
 
     def trace(self, spec: MirrorSpec) -> ColumnSources:
         """Columns are those of the winning row; collected keys are of all rows."""
-        found = {name: {(spec.driving, name): IDENTITY} for name in (*spec.value, *spec.key, *spec.extra)}
+        found = {name: {(spec.driving, name): syntax.IDENTITY} for name in (*spec.value, *spec.key, *spec.extra)}
         if spec.conflict == "collect":
-            found[spec.columns[len(spec.value)]] = {(spec.driving, name): AGGREGATION for name in spec.key}
+            found[spec.columns[len(spec.value)]] = {(spec.driving, name): syntax.AGGREGATION for name in spec.key}
         return {name: found[name] for name in spec.columns}
 
 

@@ -106,25 +106,18 @@ def check_references(draft: Draft, alias: str, join: dict[str, Any], wanted: int
 
 
 class JoinSyntax:
-    """A kind of join; subclass it and ``register`` an instance to have one more.
-
-    Attributes:
-        says: What the kind is, in half a sentence, for the JSON Schema.
-        needs: The options of a join that it cannot do without.
-        takes: Those that it may have beside them.
-        refers: Whether expressions of the rows say which rows of the lookup are meant; such a reference may be null.
-        gives_list: Whether a row gets a list of the lookup's rows.
-        reasons: Words of its own for why a row is not in the target, or has no partner -> what they mean; of several
-            references of one row the first of these stands for the row.
-    """
+    """A kind of join; subclass it and ``register`` an instance to have one more."""
 
     name: str
-    says: str
-    needs: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ("how",)
+    says: str  # what the kind is, in half a sentence, for the JSON Schema
+    needs: tuple[str, ...] = ()  # the options of a join that it cannot do without
+    takes: tuple[str, ...] = ("how",)  # those that it may have beside them
     hows: tuple[str, ...] = ("inner", "left", "right", "full")
+    # Whether expressions of the rows say which rows of the lookup are meant; such a reference may be null.
     refers = True
-    gives_list = False
+    gives_list = False  # whether a row gets a list of the lookup's rows
+    # Words of its own for why a row is not in the target, or has no partner -> what they mean; of several references of
+    # one row the first of these stands for the row.
     reasons: Mapping[str, str] = MappingProxyType({})
 
     def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
@@ -143,23 +136,16 @@ class JoinSyntax:
 
 
 class JobSyntax:
-    """A kind of job.
-
-    Attributes:
-        needs_part: Whether the part of the file that has the kind's name must be there.
-        joins: Whether it has ``join``, ``select`` and ``where``.
-        remembers: Whether its target holds what the source may have forgotten.
-        mends_doubled: What to do about two target columns with one name.
-        names_columns_in: The key of the file that names all columns of the target, with those above it; without it the
-            target has all columns of the sources. Empty: the file always names all.
-    """
+    """A kind of job."""
 
     name: str
-    needs_part = False
-    joins = False
+    needs_part = False  # whether the part of the file that has the kind's name must be there
+    joins = False  # whether it has ``join``, ``select`` and ``where``
     rules: tuple[str, ...] = ("mass_change",)
-    remembers = False
-    mends_doubled = "choose another name for one of them"
+    remembers = False  # whether its target holds what the source may have forgotten
+    mends_doubled = "choose another name for one of them"  # what to do about two target columns with one name
+    # The key of the file that names all columns of the target, with those above it; without it the target has all
+    # columns of the sources. Empty: the file always names all.
     names_columns_in: tuple[str, ...] = ()
 
     def check(self, draft: Draft) -> None:
