@@ -78,10 +78,12 @@ class Check:
 
     @property
     def state_is_equal(self) -> bool | None:
-        """Whether the recorded state is what was counted; None where one of them is missing."""
+        """Whether the recorded state is what was counted, but for rules without counts; None where one is missing."""
         if self.recorded is None or self.counted is None:
             return None
-        return self.recorded.agrees_with(self.counted)
+        theirs = {each.index: each for each in self.counted.rules}
+        same = replace(self.recorded, rules=()) == replace(self.counted, rules=())
+        return same and all(each == theirs.get(each.index) for each in self.recorded.rules if each.is_counted)
 
     @property
     def differences(self) -> list[str]:
@@ -186,13 +188,23 @@ class _Checking:
         """Compare one job, under its lock when the difference is to be written; never raises for what it finds."""
         started, workplace, name = time.monotonic(), self.workplace, job.job
         is_dry = workplace.options.dry_run
+
+        def compare() -> Check:
+            plan = decide_repair(workplace.open_job(job, as_recorded=True))
+            # Rules say when a run may write, not what is right.
+            plan = replace(plan, job=job.model_copy(update={"rules": ()}))
+            if plan.suite is not None:
+                require_extra(EXPECTATIONS)  # before a JVM starts
+            check = workplace.open_inside(plan, self._compare_rows)
+            workplace.note_commit(job)
+            return check
+
         if not is_dry:
             context.note_written(f"the target of {name!r} is unchanged")
         try:
             with nullcontext() if is_dry else locks.hold_lock(workplace.project.state, name, workplace.run_id):
-                check = retry(  # from a fresh plan where that may help, as in a run
-                    lambda: self._compare_job(job), name, workplace.run_id, lambda: name in workplace.committed
-                )
+                # From a fresh plan where that may help, as in a run.
+                check = retry(compare, name, workplace.run_id, lambda: name in workplace.committed)
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
             if name not in workplace.committed:
                 known = workplace.describe(job, error)
@@ -216,16 +228,6 @@ class _Checking:
         outcome = replace(done, quarantine=self.workplace.count_quarantined(job))
         recorded = record_outcome(self.workplace, outcome.with_findings(list_unjudged(job.rules, ())))
         return replace(mended, error=recorded.error, exit_code=recorded.exit_code)
-
-    def _compare_job(self, job: Job) -> Check:
-        plan = decide_repair(self.workplace.open_job(job, as_recorded=True))
-        # Rules say when a run may write, not what is right.
-        plan = replace(plan, job=job.model_copy(update={"rules": ()}))
-        if plan.suite is not None:
-            require_extra(EXPECTATIONS)  # before a JVM starts
-        check = self.workplace.open_inside(plan, self._compare_rows)
-        self.workplace.note_commit(job)
-        return check
 
     def _compare_rows(self, plan: Plan, session: SparkSession) -> Check:
         """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""

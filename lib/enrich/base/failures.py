@@ -6,7 +6,6 @@ Of another library's error only classes and conditions are told.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -191,26 +190,13 @@ def _name_class(error: Exception) -> str:
     return " ".join(part for part in parts if part)
 
 
-_MOST_CAUSES = 20
-
-
-def _list_thrown(error: BaseException) -> Iterator[Any]:
-    """Yield the Java exception behind an error and its causes."""
-    thrown: Any = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
-    with suppress(Exception):  # the JVM may be gone; what is told so far is told
-        for _ in range(_MOST_CAUSES):
-            if thrown is None:
-                return
-            yield thrown
-            thrown = thrown.getCause()
-
-
 # --- values: a text that is no number, a division by zero, a place that no list has -----------------------------------
 
 # Under ANSI rules each ends the run. Spark says so with an SQLSTATE of class 22, "data exception", or these conditions,
 # and mostly with the part of the expression that failed. Some conditions of logs and files have such an SQLSTATE, too.
 _OF_VALUES = ("DUPLICATED_MAP_KEY", "INVALID_FORMAT", "COLLECTION_SIZE_LIMIT_EXCEEDED")
 _OF_FILES = ("DELTA_", "FAILED_READ_FILE")
+_MOST_CAUSES = 20
 
 INSTEAD = (
     "functions such as try_cast, try_divide, try_to_date, try_element_at and get give null there instead;"
@@ -234,7 +220,12 @@ class ValueFault:
 
 def find_value_fault(error: BaseException) -> ValueFault | None:
     """Return what is wrong with a value, where that is the cause of an error; None for every other cause."""
-    for cause in list(_list_thrown(error)) or [error]:
+    thrown, causes = getattr(error, "java_exception", None) or getattr(error, "_origin", None), list[Any]()
+    with suppress(Exception):  # the JVM may be gone; what is told so far is told
+        while thrown is not None and len(causes) < _MOST_CAUSES:
+            causes.append(thrown)
+            thrown = thrown.getCause()
+    for cause in causes or [error]:
         condition = _ask(cause, "getCondition")
         if condition.startswith(_OF_FILES):
             return None

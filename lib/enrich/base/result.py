@@ -324,12 +324,6 @@ class State(Told):
             dict(found["nulls"]),
         )
 
-    def agrees_with(self, counted: State) -> bool:
-        """Return whether all that is counted here is what ``counted`` says; rules without counts are not compared."""
-        theirs = {each.index: each for each in counted.rules}
-        same = replace(self, rules=()) == replace(counted, rules=())
-        return same and all(each == theirs.get(each.index) for each in self.rules if each.is_counted)
-
     def under(self, rules: Sequence[RuleState]) -> State:
         """Return this state with an entry for each of ``rules``, told apart by their fingerprints.
 

@@ -42,7 +42,16 @@ class CommandLine(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run a command and exit with its code."""
-        part_from_natives()
+        # Write to stderr by a handle of our own, and point the one that native libraries know to nowhere: when a write
+        # fails, delta-rs also prints a panic with its stack there, beside the error that it raises.
+        with contextlib.suppress(OSError, ValueError):  # captured by a test, or closed already
+            if sys.stderr is not None and sys.stderr.fileno() == 2:
+                sys.stderr.flush()
+                ours = os.fdopen(os.dup(2), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1)
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, 2)
+                os.close(nowhere)
+                sys.stderr = ours
         for stream in (sys.stdout, sys.stderr):  # what their encoding cannot hold becomes an escape
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
@@ -111,24 +120,6 @@ def explain_end(error: BaseException) -> tuple[EnrichError, int]:
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
-
-
-def part_from_natives() -> None:
-    """Write to stderr by a handle of our own, and point the one that native libraries know to nowhere.
-
-    When a write fails, delta-rs also prints a panic with its stack there, beside the error that it raises.
-    """
-    try:
-        if sys.stderr is None or sys.stderr.fileno() != 2:
-            return
-        sys.stderr.flush()
-        ours = os.fdopen(os.dup(2), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1)
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
-    except (OSError, ValueError):  # captured by a test, or closed already
-        return
-    sys.stderr = ours
 
 
 def put(text: str, stream: TextIO | None) -> None:

@@ -111,23 +111,7 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
         environment: Environment variables by name. ``${NAME}`` must be among them; ``${NAME:-default}`` takes the
             default when the variable is unset or empty, as a shell does; ``$${`` is a plain ``${``.
     """
-    written = tree
-    tree, faults = interpolate(tree, environment)
-    settings, shape = build_model(Settings, tree, CONF)
-    faults += [*_check_spark(written, settings), *shape]
-    if isinstance(tree.value, dict):
-        faults += _check_places(tree, base)
-    if faults or settings is None:
-        return None, faults
-    if settings.spark.jars is not None:  # below the project directory, wherever the process runs
-        jars = str(base / settings.spark.jars)
-        settings = settings.model_copy(update={"spark": settings.spark.model_copy(update={"jars": jars})})
-    return settings, faults
-
-
-def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[Fault]]:
-    """Return the tree with ``${NAME}`` and ``${NAME:-default}`` replaced in its values, and what could not be."""
-    faults: list[Fault] = []
+    written, faults = tree, list[Fault]()
 
     def walk(value: Any, path: tuple[PathStep, ...]) -> Any:
         if isinstance(value, dict):
@@ -146,10 +130,20 @@ def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[
             return found or default or ""
         else:
             message = f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
-        faults.append(Fault(message, tree.at(*path)))
+        faults.append(Fault(message, written.at(*path)))
         return match.group()
 
-    return replace(tree, value=walk(tree.value, ())), faults
+    tree = replace(written, value=walk(written.value, ()))
+    settings, shape = build_model(Settings, tree, CONF)
+    faults += [*_check_spark(written, settings), *shape]
+    if isinstance(tree.value, dict):
+        faults += _check_places(tree, base)
+    if faults or settings is None:
+        return None, faults
+    if settings.spark.jars is not None:  # below the project directory, wherever the process runs
+        jars = str(base / settings.spark.jars)
+        settings = settings.model_copy(update={"spark": settings.spark.model_copy(update={"jars": jars})})
+    return settings, faults
 
 
 def _check_places(tree: Tree, base: Path) -> list[Fault]:

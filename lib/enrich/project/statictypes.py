@@ -185,7 +185,15 @@ class _Types:
     def _type_literal(self, node: exp.Expr) -> Known:
         token = self._reading.token(node)
         if token.type == "number":
-            return _read_number(token.text.lower())
+            text = token.text.lower()
+            if text[-1] in _SUFFIXES and not text.endswith("bd"):
+                return _SUFFIXES[text[-1]]
+            if "e" in text:
+                return None if text.endswith("bd") else "double"
+            whole, _, part = text.removesuffix("bd").partition(".")
+            if text == whole and int(text) < 2**63:
+                return "integer" if int(text) < 2**31 else "long"
+            return f"decimal({max(len((whole + part).lstrip('0')), len(part), 1)},{len(part)})"
         if token.type == "string":
             return "binary" if token.text[0] in "xX" else "string"
         if token.lower in TYPED and place_of(node) not in self._reading.types:
@@ -226,18 +234,6 @@ class _Types:
 
 def _name(kind: Known) -> str:
     return "?" if kind is None else name_of(kind)
-
-
-def _read_number(text: str) -> Known:
-    """Return the type of a number as it is written."""
-    if text[-1] in _SUFFIXES and not text.endswith("bd"):
-        return _SUFFIXES[text[-1]]
-    if "e" in text:
-        return None if text.endswith("bd") else "double"
-    whole, _, part = text.removesuffix("bd").partition(".")
-    if text == whole and int(text) < 2**63:
-        return "integer" if int(text) < 2**31 else "long"
-    return f"decimal({max(len((whole + part).lstrip('0')), len(part), 1)},{len(part)})"
 
 
 def _find_exact(kind: Known) -> Known:

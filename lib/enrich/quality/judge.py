@@ -98,28 +98,22 @@ def _ask_labels(names: Sequence[str], bench: gx.Bench, rules: Sequence[SuiteRule
         bench.engine.keeps_names = keeps_names
         values, causes = bench.compute([metric for _, _, metric in group.values()])
         for index, (rule, expectation, metric) in group.items():
-            if metric.id in values:
-                found[index] = _build_label(rule, names, values[metric.id], expectation)
-            else:
+            if metric.id not in values:
                 found[index] = gx.RuleError(causes.get(metric.id, gx.UNRESOLVED))
+                continue
+            unexpected, rows, _ = values[metric.id]
+            spares = "ignore_row_if" in rows or "filter_conditions" in rows
+            judged = [rule.type if rule.type in _NULL_TYPES else None, rule.column, rule.column_list]
+            judged += [rule.kwargs.get("ignore_row_if"), rule.spec.judges]
+            kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
+            same_checked = json.dumps([rule.row_condition, judged], sort_keys=True)
+            keys = same_checked, json.dumps([rule.row_condition, rule.type, kwargs], sort_keys=True)
+            try:
+                domain, ignored = gx.build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
+                found[index] = Labels(domain, ignored, unexpected, spares, keys, expectation)
+            except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
+                found[index] = gx.RuleError(gx.name_error(error))
     return found
-
-
-def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | gx.RuleError:
-    """Put a rule's condition together with the rows it judges."""
-    unexpected, rows, _ = metric
-    spares = "ignore_row_if" in rows or "filter_conditions" in rows
-    judged = [rule.type if rule.type in _NULL_TYPES else None, rule.column, rule.column_list]
-    kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
-    keys = (
-        json.dumps([rule.row_condition, judged, rule.kwargs.get("ignore_row_if"), rule.spec.judges], sort_keys=True),
-        json.dumps([rule.row_condition, rule.type, kwargs], sort_keys=True),
-    )
-    try:
-        domain, ignored = gx.build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
-        return Labels(domain, ignored, unexpected, spares, keys, expectation)
-    except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-        return gx.RuleError(gx.name_error(error))
 
 
 def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:

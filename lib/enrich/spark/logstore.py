@@ -8,7 +8,7 @@ jar beside this module (its source: ``packaging/logstore``), commits by writes t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +25,6 @@ CONDITIONAL = "enrich.delta.S3ConditionalLogStore"
 
 JAR = Path(__file__).with_name("enrich-logstore.jar")
 """What holds ``CONDITIONAL``; a session that enrich builds has it where a setting names the class."""
-
-
-def may_lose_commits(uri: str, setting: Callable[[str], str | None]) -> bool:
-    """Tell whether another driver could overwrite a commit to a table, by what ``setting`` returns for settings."""
-    store = next(filter(None, map(setting, SETTINGS)), SINGLE_DRIVER)
-    return uri.startswith("s3a://") and SINGLE_DRIVER in store
 
 
 def find_log_store_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
@@ -50,17 +44,14 @@ def require_exclusive_commits(uri: str, session: SparkSession) -> bool:
     """
     if "DATABRICKS_RUNTIME_VERSION" in os.environ or not uri.startswith("s3a://"):
         return False  # Databricks has a commit service of its own
-
-    def setting(name: str) -> str | None:
-        return session.conf.get(name, None)
-
-    if may_lose_commits(uri, setting):
+    store = next(filter(None, (session.conf.get(name, None) for name in SETTINGS)), SINGLE_DRIVER)
+    if SINGLE_DRIVER in store:
         raise EnvironmentFault(
             f"{uri} is in S3, and Delta's own log store ({SINGLE_DRIVER}) lets two drivers overwrite each other's"
             " commits",
             hint=f"write `{SETTINGS[0]}: {CONDITIONAL}` in conf/*.yml under `spark: {{conf: ...}}`",
         )
-    if next(filter(None, map(setting, SETTINGS))) != CONDITIONAL:
+    if store != CONDITIONAL:
         return False
     jvm: Any = session._jvm
     try:
