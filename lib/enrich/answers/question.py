@@ -98,14 +98,8 @@ def why(
             )
         row = explain_row(live, _list_needed(spec, side, lookups, live=live), _find_holding_rules(run, side, keys))
         cells = {
-            each: explain_cell(
-                row,
-                opened_job.find_dependencies(spec, side, each),
-                lookups,
-                is_null=nulls.get(each, True),
-                driving=spec.driving,
-            )
-            for each in columns
+            each: explain_cell(row, sources, lookups, is_null=nulls.get(each, True), driving=spec.driving)
+            for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
         }
         return Why(job, table.version, row, lookups, cells)
 

@@ -24,7 +24,7 @@ from enrich.project.project import Project
 from enrich.report import write_latest
 from enrich.testing.lake import Lake
 from enrich.testing.outcome import format_difference
-from enrich.testing.play import Played, Reasons, Stage, get_session, give_tables, play_round
+from enrich.testing.play import Reasons, Stage, get_session, give_tables, play_round
 from enrich.testing.reader import read_scenario
 from enrich.testing.scenario import Scenario, Write
 
@@ -100,7 +100,20 @@ def play_section(stage: Stage, section: Scenario, say: Say) -> int:
             cells = tuple(row.values())
             told = dict(reasons.get(cells[:1], {}))
             after[cells[0]] = (*cells, choose_reason(told, aliases)) if aliases else cells
-        tell_round(played, section, say)
+        if played.report is not None:
+            say(f"  enrich doctor keys {played.report.job}:\n{indent(format_keys(played.report), '    ')}")
+            say(f"  {played.report.file} now has these lines")
+        for done in played.result.jobs if played.result is not None else ():
+            windows = ", ".join(format_window(alias, window) for alias, window in done.sources.items())
+            counts = f"{done.counts.inserted} inserted, {done.counts.updated} updated, {done.counts.deleted} deleted"
+            say(f"  enrich run {done.job}: {done.status} in {done.seconds:.1f} s; {windows}; {counts}")
+            for finding in done.findings:
+                if finding.success is not True:
+                    say(f"    {format_finding(finding)}")
+            if done.error is not None:
+                say(f"    {done.error}")
+            if done.job == job and done.quarantine is not None:
+                say(f"  rows in quarantine: {done.quarantine.rows}")
         say(indent(draw_changes(titles, before, after), "  "))
         for difference in played.differences:
             say(indent(f"FAIL {format_difference(section, difference)}", "  "))
@@ -109,24 +122,6 @@ def play_section(stage: Stage, section: Scenario, say: Say) -> int:
     if len(section.rounds) > 1:
         say(indent(f"\n{job} now:\n{draw_table(titles, before)}", "  "))
     return wrong
-
-
-def tell_round(played: Played, section: Scenario, say: Say) -> None:
-    """Print what the doctor said, what the run did, and how many rows are in quarantine."""
-    if played.report is not None:
-        say(f"  enrich doctor keys {played.report.job}:\n{indent(format_keys(played.report), '    ')}")
-        say(f"  {played.report.file} now has these lines")
-    for job in played.result.jobs if played.result is not None else ():
-        windows = ", ".join(format_window(alias, window) for alias, window in job.sources.items())
-        counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
-        say(f"  enrich run {job.job}: {job.status} in {job.seconds:.1f} s; {windows}; {counts}")
-        for finding in job.findings:
-            if finding.success is not True:
-                say(f"    {format_finding(finding)}")
-        if job.error is not None:
-            say(f"    {job.error}")
-        if job.job == job_of(section) and job.quarantine is not None:
-            say(f"  rows in quarantine: {job.quarantine.rows}")
 
 
 def mend_file(project: Project, report: KeyReport) -> Project:

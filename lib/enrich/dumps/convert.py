@@ -151,26 +151,24 @@ def _prepare(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
         return pc.if_else(yes, True, pc.if_else(no, False, None))
     if types.is_date(kind):
         return _keep(texts, rf"^{_DAY}$")
-    return _prepare_times(texts, has_zone=kind.tz is not None) if types.is_timestamp(kind) else None
-
-
-def _keep(texts: pa.Array, form: str) -> pa.Array:
-    return pc.if_else(pc.match_substring_regex(texts, form), texts, None)
-
-
-def _prepare_times(texts: pa.Array, *, has_zone: bool) -> pa.Array:
-    """Return times, moments with their offset; a moment without one is UTC."""
-    times = _keep(texts, _TIME if has_zone else _LOCAL_TIME)
+    if not types.is_timestamp(kind):
+        return None
+    times = _keep(texts, _LOCAL_TIME if kind.tz is None else _TIME)
     # Nanoseconds go where they are none; others do not convert.
     times = pc.replace_substring_regex(times, r"(\.[0-9]{6})0{1,3}(Z|[ +-]|$)", r"\1\2")
-    if not has_zone:
+    if kind.tz is None:
         return times
+    # Moments have their offset; one without is UTC.
     times = pc.replace_substring_regex(times, " ?(UTC|Z)$", "Z")
     times = pc.replace_substring_regex(times, r"(:[0-9]{2}(\.[0-9]+)?) ([+-])", r"\1\3")
     times = pc.replace_substring_regex(times, rf"^({_DAY})$", r"\1 00:00:00Z")
     lacks = pc.invert(pc.match_substring_regex(times, r":[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9:]+)$"))
     # A time of hours and minutes with an offset ends like one of hours, minutes and seconds; the regex takes both.
     return pc.if_else(lacks, pc.binary_join_element_wise(times, "Z", ""), times)
+
+
+def _keep(texts: pa.Array, form: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(texts, form), texts, None)
 
 
 # --- columns of Parquet ----------------------------------------------------------------------------------------------

@@ -55,8 +55,14 @@ class RecordReader:
             self.start, self.text = self.count, line.rstrip("\r\n")
             if not self.text or self.text == ends or (self.count == 1 and SEPARATOR.fullmatch(self.text)):
                 continue
-            if dialect.goes_on(line):
-                self.text = self._join_escaped(name, line)
+            if dialect.goes_on(line):  # each line of the record but the last ends with an escape
+                parts = _hold(line)
+                while dialect.goes_on(line) and (line := next(self.lines, "")):
+                    self.count += 1
+                    parts.write(line)
+                    if parts.tell() > self.longest:
+                        raise files.refuse_long(name, self.start)
+                self.text = parts.getvalue().removesuffix("\n").removesuffix("\r")  # an escaped one before it stays
             found = dialect.split(self.text)
             if found is None and dialect.quote and dialect.is_open(line):
                 whole = self._join_quoted(name, line)
@@ -105,19 +111,6 @@ class RecordReader:
                 continue
             self.text = parts.getvalue().rstrip("\r\n")
             return not rest or rest[0] == dialect.delimiter
-
-    def _join_escaped(self, name: str, line: str) -> str:
-        """Return the lines of a record of which each but the last ends with an escape."""
-        parts = _hold(line)
-        while self.dialect.goes_on(line):
-            line = next(self.lines, "")
-            if not line:
-                break
-            self.count += 1
-            parts.write(line)
-            if parts.tell() > self.longest:
-                raise files.refuse_long(name, self.start)
-        return parts.getvalue().removesuffix("\n").removesuffix("\r")  # an escaped one before it stays
 
 
 def _hold(line: str) -> io.StringIO:

@@ -183,26 +183,20 @@ def find_type(kind: pa.DataType) -> pa.DataType | None:
         return find_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
         return find_type(kind.value_type)
-    if pa.types.is_nested(kind):
-        return _find_nested(kind)
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", None if kind.tz is None else "UTC")
-    if pa.types.is_decimal(kind):
-        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= LONGEST_DECIMAL else None
-    return next((ours for ours, theirs in _PLAIN if is_one(kind, theirs)), None)
-
-
-def _find_nested(kind: pa.DataType) -> pa.DataType | None:
     if is_one(kind, LISTS):
         item = find_type(kind.value_type)
         return None if item is None else pa.list_(item)
     if pa.types.is_map(kind):
         key, item = find_type(kind.key_type), find_type(kind.item_type)
         return None if key is None or item is None else pa.map_(key, item)
-    if not pa.types.is_struct(kind):
-        return None
-    inside = [(each.name, find_type(each.type)) for each in kind]
-    return None if any(found is None for _, found in inside) else pa.struct(inside)
+    if pa.types.is_struct(kind):
+        inside = [(each.name, find_type(each.type)) for each in kind]
+        return None if any(found is None for _, found in inside) else pa.struct(inside)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= LONGEST_DECIMAL else None
+    return next((ours for ours, theirs in _PLAIN if is_one(kind, theirs)), None)
 
 
 def find_name(name: str, names: Sequence[str]) -> str | None:

@@ -131,11 +131,26 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
         raise
     except EnrichError as error:
         differences.append(Mismatch(each.line, "run", str(error)))
-    stage.tables = {job: _read_target(stage, job, before.get(job, ())) for job in scenario.jobs}
+    stage.tables = {}
+    for job in scenario.jobs:
+        name, key = stage.project.jobs[job].target.table, tuple[str, ...]()
+        columns = stage.lake.columns(name)
+        if columns is not None:
+            with suppress(EnrichError):  # else the job's sources do not say what identifies a row
+                spec = Workplace(stage.project, [job], run_id="").open_job(stage.project.jobs[job]).spec
+                key = (*spec.identity, *spec.right_identity)
+        stage.tables[job] = FoundTable(key, columns, stage.lake.rows(name), before.get(job, ()))
     if not differences:
         if result is not None:
             differences += compare_run(each, result)
-        differences += _compare_tables(stage, scenario, each)
+        for reference, expected in each.targets.items():
+            found, is_partial = stage.tables[expected.job], scenario.is_partial
+            differences += compare_target(reference, expected, found, is_partial=is_partial)
+            if expected.quarantine is not None:
+                name = name_quarantine(stage.project.jobs[expected.job].target.table)
+                table = FoundTable(found.key, stage.lake.columns(name), stage.lake.rows(name))
+                line = expected.lines["quarantine"]
+                differences += compare_quarantine(reference, expected.quarantine, line, table, is_partial=is_partial)
         differences += _compare_reasons(stage, each, reasons)
     seconds = time.monotonic() - began
     return Played(each, result, report, dict(stage.tables), reasons, tuple(differences), seconds)
@@ -163,28 +178,6 @@ def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> Mismatch | Non
             except (CommitRefused, DeltaError) as error:
                 return Mismatch(write.line, f"{write.verb} into {write.table}", str(error))
     return None
-
-
-def _read_target(stage: Stage, job: str, before: Any) -> FoundTable:
-    name = stage.project.jobs[job].target.table
-    columns = stage.lake.columns(name)
-    key: tuple[str, ...] = ()
-    if columns is not None:
-        with suppress(EnrichError):  # else the job's sources do not say what identifies a row
-            spec = Workplace(stage.project, [job], run_id="").open_job(stage.project.jobs[job]).spec
-            key = (*spec.identity, *spec.right_identity)
-    return FoundTable(key, columns, stage.lake.rows(name), before)
-
-
-def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[Mismatch]:
-    for reference, expected in each.targets.items():
-        found, is_partial = stage.tables[expected.job], scenario.is_partial
-        yield from compare_target(reference, expected, found, is_partial=is_partial)
-        if expected.quarantine is not None:
-            name = name_quarantine(stage.project.jobs[expected.job].target.table)
-            table = FoundTable(found.key, stage.lake.columns(name), stage.lake.rows(name))
-            line = expected.lines["quarantine"]
-            yield from compare_quarantine(reference, expected.quarantine, line, table, is_partial=is_partial)
 
 
 def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> Iterator[Mismatch]:

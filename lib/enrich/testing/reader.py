@@ -329,7 +329,15 @@ class _Reader:
             known = self.jobs if where == "why" else jobs
             if not self.check_jobs([name], known, *path, where, name):
                 continue
-            why = self.read_why(name, each.why[name], (*path, "why", name)) if name in each.why else None
+            why, aliases = None, self.project.jobs[name].sources
+            if name in each.why:
+                why, words = self.read_rows(each.why[name], *path, "why", name), list_meanings()
+                for row in why.rows:
+                    for word in (str(row.cells.get(alias, MATCHED)) for alias in aliases):
+                        if word not in words:
+                            self.fault_at(f"{word!r} is not a reason{did_you_mean(word, words)}", row.line)
+                if why.rows and not set(why.columns) & set(aliases):
+                    self.fault(f"the rows name none of the aliases {', '.join(aliases)}", *path, "why", name)
             found[name] = ExpectedJob(statuses.get(name), each.findings.get(name), each.counts.get(name), why, lines)
         return found
 
@@ -345,15 +353,3 @@ class _Reader:
                 known = f"{', '.join(_STATUSES)}{did_you_mean(word, _STATUSES, '')}"
                 self.fault(f"'status' is {word!r}, but must be one of {known}", *at)
         return named
-
-    def read_why(self, job: str, value: Any, path: tuple[PathStep, ...]) -> WrittenRows:
-        written = self.read_rows(value, *path)
-        aliases = self.project.jobs[job].sources
-        for row in written.rows:
-            for alias in aliases:
-                word = str(row.cells.get(alias, MATCHED))
-                if word not in (known := list_meanings()):
-                    self.fault_at(f"{word!r} is not a reason{did_you_mean(word, known)}", row.line)
-        if written.rows and not set(written.columns) & set(aliases):
-            self.fault(f"the rows name none of the aliases {', '.join(aliases)}", *path)
-        return written
