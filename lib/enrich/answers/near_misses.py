@@ -55,14 +55,10 @@ MOST_PAIRS = 100
 def find_near_misses(lost: DataFrame, present: DataFrame, texts: Sequence[bool]) -> DataFrame:
     """Return the keys that are nearly one of those that are there.
 
-    Args:
-        lost: ``__enrich_j*`` without nulls, distinct, and maybe further columns.
-        present: ``__enrich_j*`` of the lookup, none of them lost.
-        texts: For each part of the key, whether it is text; others are compared as they are.
-
-    Returns:
-        The columns of ``lost``; ``SET``, the position in ``SETS`` of the smallest set that makes the two equal; its
-        ``KIND``; ``FOUND``, the key that is there, as one text.
+    In: ``lost`` with ``__enrich_j*`` without nulls, distinct, and maybe further columns; ``present`` with
+    ``__enrich_j*`` of the lookup, none of them lost; ``texts``, for each part of the key, whether it is text: others
+    are compared as they are. Out: the columns of ``lost``; ``SET``, the position in ``SETS`` of the smallest set that
+    makes the two equal; its ``KIND``; ``FOUND``, the key that is there, as one text.
     """
     names = name_reference(len(texts))
     canonical = [

@@ -121,14 +121,9 @@ def assume_reasons(spec: JobSpec, side: Side, asked: Sequence[str], driving: Rea
     """Return the reasons, by alias, of a row that refers to no source, not even with a null.
 
     A source that a driving row refers to not even once has nothing to miss. Where there is no driving row, nothing
-    refers to a source: it has the driving source's reason. A row without left side is one that the driving source has
-    no row for; what only the left side would refer to is null.
-
-    Args:
-        spec: The job.
-        side: The row's side.
-        asked: The sources that rows of this side may refer to.
-        driving: Why the driving source has no row; None where it has, or where a row needs none.
+    refers to a source: it has the driving source's reason, ``driving``. A row without left side is one that the driving
+    source has no row for; what only the left side would refer to is null. ``asked`` are the sources that rows of this
+    side may refer to.
     """
     if side.right is not None:
         nothing = dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)) | {spec.driving: Reason(NO_SUCH_KEY)}

@@ -177,13 +177,10 @@ def _find_holding_rules(run: Run, side: Side, keys: DataFrame) -> list[str]:
 
 
 def read_key(key: object, columns: Sequence[str]) -> dict[str, str]:
-    """Return column -> text of a key in any form.
+    """Return column -> text of a key in any form; one that can be read in two ways is a ConfigError, without its text.
 
-    For a key of one column, one text is the value as it stands, commas and equal signs included. For a composite key
-    it is ``k1=v1,k2=v2`` in any order; a value may hold commas, as long as what follows none of them reads ``,k2=``.
-
-    Raises:
-        ConfigError: It is no key of these columns, or can be read in two ways; it is not quoted.
+    For a key of one column, one text is the value as it stands, commas and equal signs included. For a composite key it
+    is ``k1=v1,k2=v2`` in any order; a value may hold commas, as long as what follows none of them reads ``,k2=``.
     """
     pairs = _list_pairs(key)
     if pairs is None and len(columns) == 1:

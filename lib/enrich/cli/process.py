@@ -149,11 +149,7 @@ def flush() -> None:
 
 
 def say_result(text: str) -> None:
-    """Write the result to stdout; that its reader has gone does not change the exit code.
-
-    Raises:
-        EnvironmentFault: stdout cannot be written, for instance because its disk is full.
-    """
+    """Write the result to stdout; that its reader has gone does not change the exit code, a full disk does."""
     try:
         put(text, sys.stdout)
     except BrokenPipeError:

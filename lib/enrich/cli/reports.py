@@ -47,11 +47,7 @@ def make_report(  # noqa: PLR0913 - its options
     reasons: bool,
     fail_on: str | None,
 ) -> int:
-    """Make the report and put it where it was asked for; return 0, whatever the verdict, or 3 with ``--fail-on``.
-
-    Raises:
-        EnrichError: An unknown job, a file that cannot be written, a runs table that cannot be read.
-    """
+    """Make the report and put it where it was asked for; return 0, whatever the verdict, or 3 with ``--fail-on``."""
     project = call.load_project()
     chosen = choose(build_graph(project), jobs, (), ())
     with ExitStack() as cleanup:

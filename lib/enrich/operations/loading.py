@@ -67,8 +67,7 @@ def read_run_options(
 ) -> Options:
     """Read what a run of these jobs that begins now is asked for; ``how``: the other fields of ``Options``.
 
-    Raises:
-        ConfigError: As ``read_options``; or a rule to accept that none of the jobs can break.
+    It is refused as in ``read_options``, and where none of the jobs can break a rule to accept.
     """
     refuse_text("accept", accept)
     jobs = [project.jobs[name] for name in names]

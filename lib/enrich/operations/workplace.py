@@ -177,9 +177,7 @@ class Workplace:
     def open_job(self, job: Job, *, as_recorded: bool = False) -> OpenJob:
         """Compile a job against its tables, ``as_recorded`` at the versions that its target contains.
 
-        Raises:
-            ConfigError: The job file does not fit its tables.
-            HistoryError: It did when the target was last written: a source has lost a column that the record knows.
+        A file that does not fit its tables is a ConfigError; a source that has lost a recorded column a HistoryError.
         """
         options, suite = self.options, self.project.suite(job)
         latest = {alias: self._read_source(job, alias) for alias in job.sources}

@@ -18,11 +18,9 @@ from enrich.project.models import Job
 
 
 def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> None:
-    """Refuse a target that is the doing of another definition, or of other sources.
+    """Refuse a target that is the doing of another definition, or of other sources, by RefreshNeeded.
 
-    Raises:
-        RefreshNeeded: The job, or a source, is another one than when the target was written.
-        Locked: Another run has brought the target further than this run's pinned versions.
+    One that another run has brought further than this run's pinned versions is Locked.
     """
     if cursor.definition != definition:
         raise RefreshNeeded(
@@ -64,10 +62,7 @@ def find_apart(
     """Return alias -> the versions that only one of target and quarantine contains, ends like ``start`` and ``to``.
 
     The quarantine is ahead when a run ended between its two commits, or when the target was restored; it is behind when
-    it was restored itself.
-
-    Returns:
-        Nothing when the two agree; None when nobody can name what they do not share.
+    it was restored itself. Nothing when the two agree; None when nobody can name what they do not share.
     """
     there = target.quarantine
     if there is None:  # never needed, or dropped

@@ -40,15 +40,9 @@ def read_options(
 ) -> Options:
     """Read what a run that begins now is asked for, hold it against its jobs, and log which instants it means.
 
-    Args:
-        jobs: Job -> its aliases.
-        since: As on the command line; several moments are comma-separated, or a sequence.
-        until: The same.
-        histories: Whether some jobs are histories: their feeds may be lost, so ``allow_gap`` may stand by itself.
-        how: The other fields of ``Options``.
-
-    Raises:
-        ConfigError: As ``read_ends``; a source that no job has; options that exclude each other.
+    ``jobs``: job -> its aliases. ``since`` and ``until`` are as on the command line: several moments are comma-
+    separated, or a sequence. ``histories``: some jobs are histories, whose feeds may be lost, so ``allow_gap`` may
+    stand by itself. ``how``: the other fields of ``Options``. What cannot be honoured is a ConfigError.
     """
     found = Options(*read_ends(since, until, datetime.now(UTC)), **how)
     if found.allow_gap and not found.since and (found.full_refresh or not histories):
@@ -66,8 +60,7 @@ def read_options(
 def read_ends(since: Said, until: Said, now: datetime) -> tuple[Asked, Asked]:
     """Read both options; durations count from ``now``, when the run began, in UTC.
 
-    Raises:
-        ConfigError: A form that is none of ``FORMS``, two for one source, or ends that are the wrong way round.
+    A form that is none of ``FORMS``, two for one source, or ends that are the wrong way round are a ConfigError.
     """
     starts, ends = _read_end("--since", since, now), _read_end("--until", until, now)
     for alias in {*starts, *ends, ""}:

@@ -60,11 +60,8 @@ def compute_window(
 def find_version(moment: Moment, option: str, job: str, alias: str, commits: Mapping[int, int]) -> int:
     """Return the last version of a source that a moment contains; ``BEFORE_ALL`` when it is before the first.
 
-    ``commits``: version -> milliseconds since 1970, of the commits that its log still holds.
-
-    Raises:
-        ConfigError: There is no such version.
-        RefreshNeeded: The log does not reach back so far.
+    ``commits``: version -> milliseconds since 1970, of the commits that its log still holds. No such version is a
+    ConfigError; a log that does not reach back so far RefreshNeeded.
     """
     if moment == BEFORE_ALL:
         return BEFORE_ALL if option == "--since" else 0
@@ -104,11 +101,8 @@ def pin_sources(
 ) -> dict[str, TableState]:
     """Take every source back to its ``--until``, but never below what the target contains.
 
-    All aliases of a table are read at one version. ``until``: alias -> the version that ends the window, if one does.
-
-    Raises:
-        ConfigError: The source has no version so early, or two aliases of one table were given different ones.
-        RefreshNeeded: The version cannot be read any more.
+    All aliases of a table are read at one version. ``until``: alias -> the version that ends the window, if one does. A
+    version that is not there, or two for one table, are a ConfigError; one that cannot be read any more RefreshNeeded.
     """
     found = dict(sources)
     for alias, end in until.items():

@@ -445,13 +445,10 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
 
 
 def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of pydantic's as one of draft 7 that names itself.
+    """Return a schema of pydantic's as one of draft 7 that names itself: its parts are under ``definitions``.
 
-    Args:
-        kind: ``job``, ``conf``, ``test``, ``report`` or ``result``; part of ``$id``, which is a name and no address:
-            nobody is asked.
-        title: What it is a schema of.
-        schema: As pydantic makes it, with its parts under ``$defs``; they are under ``definitions`` afterwards.
+    ``kind`` is ``job``, ``conf``, ``test``, ``report`` or ``result``, and part of ``$id``, which is a name and no
+    address: nobody is asked.
     """
     parts = schema.pop("$defs", {})
     whole = {"$schema": DIALECT, "$id": f"urn:enrich:schema:{kind}", **schema, "title": title, "definitions": parts}

@@ -103,13 +103,10 @@ _BELOW = tuple(name for name in _NAMES if name.endswith("."))
 
 
 def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tuple[Settings | None, list[Fault]]:
-    """Return a conf file's settings, or None, with all its faults.
+    """Return a conf file's settings, or None, with all its faults; ``base`` is the project directory.
 
-    Args:
-        tree: The file as it is written.
-        base: The project directory.
-        environment: Environment variables by name. ``${NAME}`` must be among them; ``${NAME:-default}`` takes the
-            default when the variable is unset or empty, as a shell does; ``$${`` is a plain ``${``.
+    ``${NAME}`` must be in the environment; ``${NAME:-default}`` takes the default when the variable is unset or empty,
+    as a shell does; ``$${`` is a plain ``${``.
     """
     written, faults = tree, list[Fault]()
 
@@ -238,16 +235,10 @@ def parse_catalog_schema(text: str) -> tuple[str, ...]:
 
 
 def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...] | None) -> Location:
-    """Return where the table of a reference is.
+    """Return where the table of a reference is: a bare name, a catalog name, or a path or URI; else raise ConfigError.
 
-    Args:
-        reference: A bare name, a catalog name, or a path or URI.
-        base: The project directory.
-        lake: Absolute path or URI that bare names stand below, or None with a catalog.
-        schema: The parts of the catalog schema that bare names stand in, or None with a lake.
-
-    Raises:
-        ConfigError: The reference is none of them, or holds ``..``.
+    Bare names stand below the ``lake``, or in the catalog's ``schema``; paths are relative to ``base``, the project
+    directory. No reference holds ``..``.
     """
     named = f"table reference {reference!r}"
     if ".." in re.split(r"[/\\]", reference):

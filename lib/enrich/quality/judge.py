@@ -137,14 +137,9 @@ def count_rules(
 ) -> tuple[dict[int, RuleState], dict[str, int]]:
     """Count what row rules say of rows, by the rule's index; a rule that raises has its error alone.
 
-    Args:
-        rows: Frames with the columns for which ``labels`` were made.
-        rules: Row rules.
-        labels: What they say of a row, by index; rules that measure the rows first have none, and get it here.
-        marks: Further conditions to be counted in the same pass, by name.
-
-    Returns:
-        What the rules say, without counts where one raised; and for how many rows each mark is true.
+    ``rows`` are frames with the columns for which ``labels`` were made; a rule that measures the rows first has no
+    label, and gets it here. ``marks`` are further conditions to be counted in the same pass: for how many rows each is
+    true is returned by its name.
     """
     good = {index: label for index, label in labels.items() if isinstance(label, Labels)}
     shared = [rule for rule in rules if rule.index in good and not needs_own_rows(rule)]

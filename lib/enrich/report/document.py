@@ -35,11 +35,7 @@ _VERDICT_OF_STATUS: dict[str, Verdict] = {result.FAILED: "failed", result.BLOCKE
 
 
 def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int = DEFAULT_RUNS) -> Report:
-    """Read the runs table and build the report of ``jobs`` in their order; of all in run order where none are named.
-
-    Raises:
-        EnrichError: The runs table cannot be read.
-    """
+    """Read the runs table and build the report of ``jobs`` in their order; of all in run order where none are named."""
     refuse_text("jobs", jobs)
     # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
     rows = RunsTable(project.state).read_recent(runs)
@@ -310,10 +306,8 @@ def list_failing(report: Report) -> list[str]:
 def add_reasons(report: Report, found: Mapping[str, Iterable[RuleCauses]]) -> Report:
     """Return the report with the reasons of the rows that fail, where they add up to the recorded count.
 
-    Args:
-        report: What ``read_report`` gave.
-        found: Job -> what was found about its rules. Jobs that no row fails need none; others that are not named
-            could not be answered, and stay as they are.
+    ``found``: job -> what was found about its rules. Jobs that no row fails need none; others that are not named could
+    not be answered, and stay as they are.
     """
     unknown = set(list_failing(report)) - set(found)
     jobs = []

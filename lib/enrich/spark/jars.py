@@ -91,15 +91,10 @@ class Release(NamedTuple):
 def find_delta_jars(
     directory: str | None = None, conf: Mapping[str, str] | None = None, *, fetch: bool = True
 ) -> tuple[Path, ...]:
-    """Return the five jars, absolute.
+    """Return the five jars, absolute; without ``fetch`` none where the cache lacks one.
 
-    Args:
-        directory: Where they lie already (``spark: {jars: DIR}``); ``ENRICH_JARS`` wins. None: the cache.
-        conf: Spark settings; those of the resolver are passed on to it.
-        fetch: Fill the cache where it lacks one; otherwise there are none then.
-
-    Raises:
-        EnvironmentFault: The directory lacks some of them, they cannot be fetched, or the cache cannot be written.
+    They lie in ``directory`` (``spark: {jars: DIR}``; ``ENRICH_JARS`` wins), or in the cache, which the resolver fills
+    by its settings in ``conf``. Where that is not possible, that is an EnvironmentFault.
     """
     release = Release.installed()
     if given := os.environ.get("ENRICH_JARS") or directory:
@@ -234,8 +229,7 @@ def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:
 def require_java() -> Path:
     """Return the Java that Spark will start: that of JAVA_HOME and nothing else where it is set, else of PATH.
 
-    Raises:
-        EnvironmentFault: There is none, it does not run, or it is of a version that Spark does not support.
+    If there is none, if it does not run, or in a version that Spark does not support, that is an EnvironmentFault.
     """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")

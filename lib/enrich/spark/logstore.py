@@ -33,14 +33,10 @@ def find_log_store_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
 
 
 def require_exclusive_commits(uri: str, session: SparkSession) -> bool:
-    """Refuse to write to a table where another driver could overwrite the commit.
+    """Refuse to write to a table where another driver could overwrite the commit, by an EnvironmentFault.
 
-    Returns:
-        Whether the commit is safe only if the server knows conditional writes.
-
-    Raises:
-        EnvironmentFault: The session has no log store for several drivers, or lacks what ours needs: its class, and an
-            S3A with conditional writes.
+    So it is where the session has no log store for several drivers, or lacks what ours needs: its class, and an S3A
+    with conditional writes. Returns whether the commit is safe only if the server knows conditional writes.
     """
     if "DATABRICKS_RUNTIME_VERSION" in os.environ or not uri.startswith("s3a://"):
         return False  # Databricks has a commit service of its own

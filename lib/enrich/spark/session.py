@@ -83,14 +83,10 @@ TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 def get_session(settings: Spark | None = None, size: Callable[[], int | None] = lambda: None) -> SparkSession:
-    """Return the active session, else the default one, else build one.
+    """Return the active session, else the default one, else build one by the ``spark`` section of a conf file.
 
-    Args:
-        settings: The ``spark`` section of the deployment's file, for one that is built.
-        size: Tells how many bytes the tables have that will be read, or None; asked only to build.
-
-    Raises:
-        EnvironmentFault: The session at hand lacks Delta or is of Spark Connect, or none can be built.
+    ``size`` tells how many bytes the tables have that will be read, or None; it is asked only to build. A session
+    without Delta or of Spark Connect is an EnvironmentFault, and so is what keeps one from being built.
     """
     conf = dict(settings.conf) if settings else {}
     master = settings.master if settings else None
