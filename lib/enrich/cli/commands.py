@@ -91,7 +91,7 @@ def run(call: Call, /, *, skip_code: int | None, every: str | None, **asked: Any
     if every is not None:
         if not seconds:
             raise ConfigError(f"--every {every!r} is not a duration", hint="valid forms are 30s, 1m, 12h")
-        once = ("since", "until", "full_refresh", "retry_quarantined", "dry_run")
+        once = ("since", "until", "full_refresh", "dry_run")
         if given := [name for name in once if asked[name]] or ["skip_code"] * (skip_code is not None):
             told = "--" + given[0].replace("_", "-")
             raise ConfigError(f"{told} is about one run, --every about many", hint=f"run once with {told} before")
