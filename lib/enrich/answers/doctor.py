@@ -19,7 +19,7 @@ from typing import Any
 
 from enrich.answers.inspection import JobStatus, read_status
 from enrich.base import hints
-from enrich.base.console import clean, format_bytes, format_table
+from enrich.base.console import format_bytes
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, HistoryError, find_gravest
 from enrich.base.extras import SPARK, install
 from enrich.base.failures import describe_error
@@ -81,16 +81,6 @@ def describe_fault(check: str, about: str, error: EnrichError) -> Diagnosis:
 def settle(check: str, about: str, found: Iterable[Diagnosis], well: str) -> Iterator[Diagnosis]:
     """Yield what a check found, or, where that is nothing, that all is well."""
     yield from list(found) or [Diagnosis(check, OK, about, well)]
-
-
-def format_checkup(found: Checkup) -> str:
-    """Return the table of a checkup, a line a check, and below it what repairs what."""
-    rows = [(each.check, each.level, clean(each.about), clean(each.message)) for each in found.found]
-    lines = [format_table(("check", "result", "about", "what was found"), rows)]
-    repairs = dict.fromkeys(each.repair for each in found.found if each.repair is not None)
-    if repairs:
-        lines += ["", "What repairs it:", *(f"  {clean(repair)}" for repair in repairs)]
-    return "\n".join(lines)
 
 
 # --- The machine: Java, jars, directories ----------------------------------------------------------------------------

@@ -188,8 +188,7 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
         texts = [kinds[column] == TEXT_TYPE for column in each.columns]
         if lost.count():  # which also tells Spark how few they are
             for facts in (
-                _find_later(run, each, lost),
-                _find_earlier(run, each, lost),
+                *_find_in_history(run, each, lost),
                 near_misses.find_near_misses(lost, present, texts).drop(near_misses.SET) if any(texts) else None,
                 _find_held(run, each, lost),
             ):
@@ -224,21 +223,18 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
 # --- In the source's history -----------------------------------------------------------------------------------------
 
 
-def _find_later(run: Inquiry, asked: Question, lost: DataFrame) -> DataFrame | None:
-    """Find keys that the source has now: the version that brought them."""
+def _find_in_history(run: Inquiry, asked: Question, lost: DataFrame) -> Iterator[DataFrame]:
+    """Find keys that the source has now, with the version that brought them; and those that it had before.
+
+    These have the last version that took them away. Where the change feed cannot be read, nothing is found.
+    """
     at, state = run.plan.window[asked.alias].to, run.plan.tables[asked.alias]
     moves = None if state.version == at else _find_moves(run, asked, lost, (at, state.version))
-    if moves is None:
-        return None
-    is_there = F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))
-    is_there = is_there | (F.col("total") > 0)  # one of several versions of a key may have gone again
-    return moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
-
-
-def _find_earlier(run: Inquiry, asked: Question, lost: DataFrame) -> DataFrame | None:
-    """Find keys that the source had before: the last version that took them away."""
-    at, uri = run.plan.window[asked.alias].to, run.plan.tables[asked.alias].uri
-    first = min(tables.read_commits(tables.open_log(uri)), default=at)
+    if moves is not None:
+        is_there = F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))
+        is_there = is_there | (F.col("total") > 0)  # one of several versions of a key may have gone again
+        yield moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
+    first = min(tables.read_commits(tables.open_log(state.uri)), default=at)
     moves = _find_moves(run, asked, lost, (first - 1, at))
     if moves is None:
         # The feed may have been switched on late, or its files may be gone: look for the oldest version to read from.
@@ -248,9 +244,8 @@ def _find_earlier(run: Inquiry, asked: Question, lost: DataFrame) -> DataFrame |
             tried = _find_moves(run, asked, lost, (middle, at))
             unreadable, readable = (middle, readable) if tried is None else (unreadable, middle)
             moves = moves if tried is None else tried
-    if moves is None:
-        return None
-    return moves.where(F.col("gone").isNotNull()).select(*asked.names, F.col("gone").alias(_DELETED))
+    if moves is not None:
+        yield moves.where(F.col("gone").isNotNull()).select(*asked.names, F.col("gone").alias(_DELETED))
 
 
 def _find_moves(run: Inquiry, asked: Question, lost: DataFrame, window: tuple[int, int]) -> DataFrame | None:

@@ -8,7 +8,6 @@ import click
 from click.core import ParameterSource
 
 import enrich
-from enrich.answers.doctor import format_checkup
 from enrich.answers.reasons import format_answer, format_failing, format_keys
 from enrich.answers.verification import VerifyResult
 from enrich.base import hints
@@ -239,7 +238,11 @@ def doctor(call: Call, /) -> Answer | int:
     for each in found.found:
         if each.exit_code:
             call.say_failure("; ".join(filter(None, (f"{each.about}: {each.message}", each.repair))))
-    return Answer(found.to_dict(), format_checkup(found), found.exit_code)
+    rows = [(each.check, each.level, clean(each.about), clean(each.message)) for each in found.found]
+    lines = [format_table(("check", "result", "about", "what was found"), rows)]
+    if repairs := dict.fromkeys(each.repair for each in found.found if each.repair is not None):
+        lines += ["", "What repairs it:", *(f"  {clean(repair)}" for repair in repairs)]
+    return Answer(found.to_dict(), "\n".join(lines), found.exit_code)
 
 
 @doctor.command(epilog="Example: enrich doctor keys consents_with_email --join accounts")

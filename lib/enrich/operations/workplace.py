@@ -180,7 +180,17 @@ class Workplace:
         A file that does not fit its tables is a ConfigError; a source that has lost a recorded column a HistoryError.
         """
         options, suite = self.options, self.project.suite(job)
-        latest = {alias: self._read_source(job, alias) for alias in job.sources}
+        latest = {}
+        for alias, source in job.sources.items():
+            try:
+                latest[alias] = self.table(source.table)
+            except ConfigError as error:
+                hint, at = error.hint, self.project.location(source.table)
+                if not isinstance(at, str) or not (tables.exists(at) or tables.is_occupied(at)):
+                    for name, other in self.project.jobs.items():
+                        if identify(self.project.location(other.target.table)) == identify(at):
+                            hint = f"job {name} writes it: run `{hints.run(name)}` first"
+                raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
         target, place = self.target(job)
         if as_recorded:
             until = {alias: mark.to for alias, mark in target.marks.items() if alias in latest}
@@ -206,18 +216,6 @@ class Workplace:
             raise ConfigError.of(faults)
         optimize = self.project.settings.optimize
         return OpenJob(job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize)
-
-    def _read_source(self, job: Job, alias: str) -> TableState:
-        reference = job.sources[alias].table
-        try:
-            return self.table(reference)
-        except ConfigError as error:
-            hint, place = error.hint, self.project.location(reference)
-            if not isinstance(place, str) or not (tables.exists(place) or tables.is_occupied(place)):
-                for name, other in self.project.jobs.items():
-                    if identify(self.project.location(other.target.table)) == identify(place):
-                        hint = f"job {name} writes it: run `{hints.run(name)}` first"
-            raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""

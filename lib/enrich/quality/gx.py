@@ -79,19 +79,6 @@ def build_expectation(rule: SuiteRule, kwargs: Mapping[str, Any]) -> Any:
     return ExpectationConfiguration(type=rule.type, kwargs=copy.deepcopy(dict(kwargs))).to_domain_obj()
 
 
-def drop_zones(frame: DataFrame) -> DataFrame:
-    """Return the rows with their timestamps as date and time in UTC, without time zone, for what GX collects.
-
-    GX compares collected timestamps with bounds that have no time zone. pyspark gives those of type ``timestamp`` in
-    the machine's time zone, those of ``timestamp_ntz`` as they are. The session's time zone is UTC.
-    """
-    from pyspark.sql import functions as F
-
-    kinds = {field.name: (field.dataType, _drop_zone(field.dataType)) for field in frame.schema.fields}
-    casts = {name: F.col(quote(name)).cast(plain) for name, (kind, plain) in kinds.items() if plain != kind}
-    return frame.withColumns(casts) if casts else frame
-
-
 def _drop_zone(kind: DataType) -> DataType:
     """Return the type of a column without time zones; fields of structs are columns, too, for GX."""
     from pyspark.sql import types as T
@@ -270,9 +257,16 @@ def _asks_types(rule: SuiteRule) -> bool:
 def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
     """Compute the metrics of rules with one row condition, then ask each expectation for its verdict."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
+    from pyspark.sql import functions as F
 
     rows = filter_rows(frame, rules[0])
-    rows, rename = simplify_names(rows if _asks_types(rules[0]) else drop_zones(rows))
+    if not _asks_types(rules[0]):
+        # GX compares collected timestamps with bounds that have no time zone. pyspark gives those of type ``timestamp``
+        # in the machine's time zone, those of ``timestamp_ntz`` as they are. The session's time zone is UTC.
+        kinds = {field.name: (field.dataType, _drop_zone(field.dataType)) for field in rows.schema.fields}
+        casts = {name: F.col(quote(name)).cast(plain) for name, (kind, plain) in kinds.items() if plain != kind}
+        rows = rows.withColumns(casts) if casts else rows
+    rows, rename = simplify_names(rows)
     bench = Bench(rows)
     size = MetricConfiguration("table.row_count", metric_domain_kwargs={}, metric_value_kwargs=None)
     expectations = {rule.index: build_expectation(rule, rename_columns(rule.kwargs, rename)) for rule in rules}

@@ -93,7 +93,14 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     ended = next((each for each in reversed(outcomes) if each.status != result.LOCKED), None)
     is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == result.BLOCKED
     status = result.BLOCKED if is_waiting else ended.status if ended is not None else None
-    verdict = _decide_verdict(status, rules, held, now)
+    verdict: Verdict = _VERDICT_OF_STATUS.get(status or "", "passed") if status is not None else "never_run"
+    if verdict == "passed":
+        wanting = any(rule.verdict in ("error", "blocked", "held", "warned") for rule in rules)
+        failing = now is not None and any(rule.verdict == "warned" for rule in now.rules)
+        if wanting or failing or (held is not None and held.rows):
+            verdict = "warned"
+        elif rules and all(rule.verdict == "not_checked" for rule in rules):
+            verdict = "not_checked"
     known |= {"verdict": verdict, "headline": _write_headline(verdict, last.status, rules, held, now)}
     known |= {"last": last.attempt(), "state": counted.state if counted else None, "now": now}
     known |= {"quarantine": held, "runs": tuple(each.run() for each in acted)}
@@ -112,21 +119,6 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
         },
         stages=judged.stages,
     )
-
-
-def _decide_verdict(
-    status: str | None, rules: Sequence[RuleReport], held: Quarantine | None, now: TableNow | None
-) -> Verdict:
-    """Return the verdict on the last run that did not only meet another run's lock; ``status`` is None without one."""
-    if status is None:
-        return "never_run"
-    if status in _VERDICT_OF_STATUS:
-        return _VERDICT_OF_STATUS[status]
-    wanting = any(rule.verdict in ("error", "blocked", "held", "warned") for rule in rules)
-    failing = now is not None and any(rule.verdict == "warned" for rule in now.rules)
-    if wanting or failing or (held is not None and held.rows):
-        return "warned"
-    return "not_checked" if rules and all(rule.verdict == "not_checked" for rule in rules) else "passed"
 
 
 _ENDS = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is unchanged"}

@@ -237,7 +237,19 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
         brings_delta = any("delta-spark" in conf.get(key, "") for key in named)
         if not brings_delta and not any((find_spark_home() / "jars").glob("*delta-spark*.jar")):
             provided = find_delta_jars(jars, conf)
-        gateway = _launch_jvm(_choose_launch_settings(master, conf, provided, size))
+        # The JVM ends when this process does: its standard input is a pipe that we hold.
+        at_launch = SparkConf(loadDefaults=False)
+        at_launch.setAll(list(_choose_launch_settings(master, conf, provided, size).items()))
+        output = make_private_directory() / "jvm.log"  # of our own: what the JVM prints may hold cell values
+        launch: Callable[..., Any] = launch_gateway
+        with output.open("wb") as sink:
+            try:
+                gateway = launch(at_launch, popen_kwargs={"stdout": sink, "stderr": sink})
+            except (PySparkRuntimeError, OSError) as error:
+                said = condense(output.read_text(encoding="utf-8", errors="replace"))
+                raise EnvironmentFault(
+                    f"Spark's JVM does not start: {said}", hint="check spark.driver.* in conf/ and JAVA_TOOL_OPTIONS"
+                ) from error
     # Without a gateway of ours this connects to spark-submit's, whose settings count from here on.
     SparkContext._ensure_initialized(gateway=gateway)
     jvm: Any = SparkContext._jvm
@@ -321,21 +333,6 @@ def _choose_context_settings(
         settings["spark.sql.extensions"] = ",".join(filter(None, [EXTENSION, extensions]))
     settings.setdefault("spark.sql.catalog.spark_catalog", known.get("spark.sql.catalog.spark_catalog") or CATALOG)
     return settings | FORCED
-
-
-def _launch_jvm(settings: Mapping[str, str]) -> Any:
-    """Start the JVM, which ends when this process does: its standard input is a pipe that we hold."""
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    output = make_private_directory() / "jvm.log"  # of our own: what the JVM prints may hold cell values
-    launch: Callable[..., Any] = launch_gateway
-    with output.open("wb") as sink:
-        try:
-            return launch(conf, popen_kwargs={"stdout": sink, "stderr": sink})
-        except (PySparkRuntimeError, OSError) as error:
-            said = condense(output.read_text(encoding="utf-8", errors="replace"))
-            raise EnvironmentFault(
-                f"Spark's JVM does not start: {said}", hint="check spark.driver.* in conf/ and JAVA_TOOL_OPTIONS"
-            ) from error
 
 
 def find_type(session: SparkSession, columns: Mapping[str, DataType], expression: str) -> DataType:
