@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import enrich
-from enrich.answers.question import find_all_reasons
+from enrich.testing.play import find_all_reasons
 
 if TYPE_CHECKING:
     from kit.lab import Lab

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import enrich
-from enrich.answers.question import find_all_reasons
+from enrich.testing.play import find_all_reasons
 from kit.command import Call
 from kit.project import hold_nulls
 from scenarios.references import SHELF, VALUE

@@ -42,12 +42,7 @@ _KEY = "__enrich_key"
 
 
 def failing(
-    project: Project,
-    job: str,
-    rule: int | None = None,
-    *,
-    spark: SparkSession | None = None,
-    show_keys: bool = False,
+    project: Project, job: str, rule: int | None = None, *, spark: SparkSession | None = None, show_keys: bool = False
 ) -> FailingRows:
     """Count the rows of a job's target that fail its rules, and say why they do.
 

@@ -98,12 +98,7 @@ def _add_forms(keys: DataFrame, parts: Sequence[str], texts: Sequence[bool], nam
 
 
 def doctor_keys(
-    project: Project,
-    job: str,
-    *,
-    join: str | None = None,
-    spark: SparkSession | None = None,
-    show_keys: bool = False,
+    project: Project, job: str, *, join: str | None = None, spark: SparkSession | None = None, show_keys: bool = False
 ) -> KeyReport:
     """Count the references of a job that have no partner but nearly match, and suggest what resolves them.
 

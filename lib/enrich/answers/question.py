@@ -19,14 +19,14 @@ from enrich.answers.opened_job import Inquiry, Side
 from enrich.answers.reasons import MATCHED, Reason, Why, explain_cell, explain_row
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.schemas import find, name_of
-from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, JobSpec, name_left_key, quote
+from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, JobSpec, quote
 from enrich.delta import reads, tables
 from enrich.frames import difference, normalise
 from enrich.frames.columns import aggregate, drop_nulls
 from enrich.joins import find_kind
 from enrich.project.kinds import JOINS
 from enrich.project.project import Project
-from enrich.steps.run import Run, identify_rows, read_target
+from enrich.steps.run import Run, identify_rows
 
 
 def why(
@@ -102,24 +102,6 @@ def why(
             for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
         }
         return Why(job, table.version, row, lookups, cells)
-
-    return opened_job.answer_inside(workplace, plan, answer)
-
-
-def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
-    """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
-    workplace, plan = opened_job.open_recorded(project, name, spark)
-    if plan.target.table is None:
-        return {}
-
-    def answer(run: Inquiry) -> dict[evidence.Key, dict[str, Reason]]:
-        spec, rows = run.plan.spec, read_target(run)
-        assert rows is not None  # noqa: S101 - the table is there
-        names = name_left_key(len(spec.identity))
-        keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
-        side, *_ = opened_job.list_sides(spec)
-        asked = evidence.list_questions(run, side, opened_job.build_affected(run, side, run.keep(keys)))
-        return evidence.find_reasons(run, asked)
 
     return opened_job.answer_inside(workplace, plan, answer)
 

@@ -37,11 +37,6 @@ def read_version() -> str:
         return "0+source"
 
 
-def has_extra(extra: str) -> bool:
-    """Tell whether the packages of an extra can be imported, wherever they come from; imports none of them."""
-    return all(map(_is_there, MODULES[extra]))
-
-
 def require_extra(extra: str) -> None:
     """Raise an EnvironmentFault with the line that installs an extra where one of its packages is missing."""
     for module in MODULES[extra]:

@@ -21,10 +21,7 @@ Condition = Mapping[str, Any]
 """GX's mapping form: ``type`` is comparison, nullity, and, or, pass_through (Spark SQL text that was checked)."""
 
 WARN, QUARANTINE, FAIL = "warn", "quarantine", "fail"
-ACTIONS = (WARN, QUARANTINE, FAIL)
 CHANGED, TARGET = "changed", "target"
-SCOPES = (CHANGED, TARGET)
-SEVERITIES = ("critical", "warning", "info")
 NULL_FOREIGN_KEYS, NEW_ORPHANS = "null_foreign_keys", "new_orphans"
 MASS_CHANGE, VALUE_CONFLICTS = "mass_change", "value_conflicts"
 

@@ -18,7 +18,7 @@ from enrich.base.errors import ConfigError, parse_duration
 from enrich.base.result import UNCHANGED, RunResult, name_deployment
 from enrich.cli import checks, listing, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
-from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
+from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, format_load
 
 log = logging.getLogger("enrich")
 
@@ -30,8 +30,7 @@ def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> N
 
 
 @click.group(
-    cls=process.CommandLine,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+    cls=process.CommandLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
 )
 @add_option(
     "--project-dir",
@@ -353,25 +352,11 @@ def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], d
         dry_run=dry_run,
         check=process.stop_if_interrupted,
     )
-    return Answer(found.to_dict(), format_load(table, found), found.exit_code)
-
-
-def format_load(table: str, found: LoadResult) -> str:
-    """Return what was done with a table, named as the user did, in a line, and what is wrong with lines of the dump."""
     if found.status == REFUSED:
         process.say_error(f"{table}: {found.error}")
-        dry = "; dry run: a run would be refused, too" if found.dry_run else ""
-        return clean(f"{table}: refused, {format_count(found.read, 'row')} read{dry}")
-    for each in found.warnings:
+    for each in found.warnings if found.status != REFUSED else ():
         log.warning("%s: %s", table, each)
-    version = "" if found.version is None else f", version {found.version}"
-    counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"
-    lines = [f"{table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]
-    if found.skipped:
-        lines += [f"{format_count(found.skipped, 'line')} left out", *[f"  {each}" for each in found.faults]]
-    if found.dry_run:
-        lines.append("dry run: nothing was written")
-    return clean("\n".join(lines))
+    return Answer(found.to_dict(), format_load(table, found), found.exit_code)
 
 
 # --- make projects and try them ---------------------------------------------------------------------------------------

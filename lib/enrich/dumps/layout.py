@@ -136,8 +136,7 @@ def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
             hint = "correct the header, or name the column in --types to add it; for a row already, give --no-header"
             raise ConfigError(f"{told} is no column of the table{meant}", hint=hint)
         raise ConfigError(
-            f"the table has no {told}{meant}",
-            hint="correct the header, or name the column in --types to add it",
+            f"the table has no {told}{meant}", hint="correct the header, or name the column in --types to add it"
         )
     else:
         kind = find_type(named.type)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from enrich.base.console import clean, format_count
 from enrich.base.errors import Blocked, ConfigError, refuse_text
 from enrich.base.result import name_deployment
 from enrich.dumps import files
@@ -18,10 +19,7 @@ FAIL = "fail"
 CREATED, UPDATED, UNCHANGED, REFUSED = "created", "updated", "unchanged", "refused"
 MAX_DELETE = 0.5
 CSV_DIALECT, TEXT_DIALECT = "csv", "text"
-DIALECTS = {
-    CSV_DIALECT: Dialect(),
-    TEXT_DIALECT: Dialect("\t", quote="", escape=BACKSLASH, nulls=(r"\N",)),
-}
+DIALECTS = {CSV_DIALECT: Dialect(), TEXT_DIALECT: Dialect("\t", quote="", escape=BACKSLASH, nulls=(r"\N",))}
 
 
 SHOWN = 10
@@ -187,3 +185,18 @@ def check_form(how: DumpOptions, form: str) -> None:
         raise ConfigError(f"{' and '.join(given)} {verb} for CSV, and the dump is {form}", hint="see --format")
     if form == files.PARQUET and how.encoding != "utf-8":
         raise ConfigError("--encoding is for text, and the dump is Parquet", hint="see --format")
+
+
+def format_load(table: str, found: LoadResult) -> str:
+    """Return what was done with a table, named as the user did, in a line, and what is wrong with lines of the dump."""
+    if found.status == REFUSED:
+        dry = "; dry run: a run would be refused, too" if found.dry_run else ""
+        return clean(f"{table}: refused, {format_count(found.read, 'row')} read{dry}")
+    version = "" if found.version is None else f", version {found.version}"
+    counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"
+    lines = [f"{table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]
+    if found.skipped:
+        lines += [f"{format_count(found.skipped, 'line')} left out", *[f"  {each}" for each in found.faults]]
+    if found.dry_run:
+        lines.append("dry run: nothing was written")
+    return clean("\n".join(lines))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -22,8 +23,8 @@ from enrich.progress.continuity import measure_lag
 from enrich.progress.cursor import Mark
 from enrich.progress.plan import Plan
 from enrich.progress.since import Said
+from enrich.project.models import Reference
 from enrich.project.project import Project
-from enrich.project.settings import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -79,11 +80,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     """
     names = choose_jobs(project, jobs, exclude)
     options = read_run_options(
-        *(project, names, since, until),
-        accept=accept,
-        allow_gap=allow_gap,
-        full_refresh=full_refresh,
-        dry_run=dry_run,
+        *(project, names, since, until), accept=accept, allow_gap=allow_gap, full_refresh=full_refresh, dry_run=dry_run
     )
     workplace = Workplace(project, names, options, given=spark)
     told = project.settings.lineage or project.settings.metrics or project.settings.notify
@@ -205,6 +202,25 @@ class Observer(Watch):
             post(recipient, build_body(recipient.settings, event))
 
 
+def _resolve(project: Project, reference: Reference, name: str) -> str:
+    """Return a secret, which messages call ``name``; a ConfigError says where it should be, never what is there."""
+    where = f"conf/{project.deployment}"
+    if reference.env is not None:
+        if found := os.environ.get(reference.env, "").strip():
+            return found
+        raise ConfigError(f"{where}: the environment variable {reference.env} of '{name}' is not set", hint="set it")
+    path = project.dir / (reference.file or "")
+    try:
+        found = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        said = f"{where}: the file {str(path)!r} of '{name}' cannot be read: {why}"
+        raise ConfigError(said, hint="create it") from None
+    if not found:
+        raise ConfigError(f"{where}: the file {str(path)!r} of '{name}' is empty", hint="write the value into it")
+    return found
+
+
 def _open_recipients(project: Project) -> dict[str, Recipient]:
     """Return who is to be told, with the secrets in place.
 
@@ -218,11 +234,11 @@ def _open_recipients(project: Project) -> dict[str, Recipient]:
     found = {}
     for name, settings in project.settings.notify.items():
         place = f"notify.{name}"
-        url = resolve(project, settings.url, f"{place}.url")
+        url = _resolve(project, settings.url, f"{place}.url")
         if not re.match(r"https?://[^/\s]", url):
             hint = "put the whole address there, with https://"
             raise ConfigError(f"conf/{project.deployment}: what '{place}.url' names is no http address", hint=hint)
-        headers = {each: resolve(project, at, f"{place}.headers.{each}") for each, at in settings.headers.items()}
+        headers = {each: _resolve(project, at, f"{place}.headers.{each}") for each, at in settings.headers.items()}
         found[name] = Recipient(settings, url, headers)
     return found
 
@@ -237,7 +253,7 @@ def _open_sender(project: Project, run_id: str) -> Sender | None:
     settings = project.settings.lineage
     if settings is None:
         return None
-    api_key = None if settings.api_key is None else resolve(project, settings.api_key, "lineage.api_key")
+    api_key = None if settings.api_key is None else _resolve(project, settings.api_key, "lineage.api_key")
     try:
         from enrich.observe.lineage import Sender
     except ModuleNotFoundError as error:

@@ -238,8 +238,7 @@ class Target(Model):
 
     table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
     cluster_by: Names = Field(
-        (),
-        description="At most four target columns to cluster by, when the target is created or written anew.",
+        (), description="At most four target columns to cluster by, when the target is created or written anew."
     )
     change_feed: StrictBool | None = Field(
         None, description="true: the target has a change feed even if no job of the project reads it."

@@ -17,17 +17,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, show_text
 from enrich.base.names import SCHEME, CatalogName, Location
 from enrich.base.stores import PREFIX, SECRET
-from enrich.project.models import Reference, Settings
+from enrich.project.models import Settings
 from enrich.project.shape import CONF, build_model
 from enrich.project.yamlfile import PathStep, Tree
-
-if TYPE_CHECKING:
-    from enrich.project.project import Project
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\$\{)")
 _ONE_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-)?\}")
@@ -188,25 +185,6 @@ def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
             message = f"{name!r} {said}, so that rows do not depend on who runs them; leave it out"
             faults.append(Fault(message, written.at("spark", "conf", name)))
     return faults
-
-
-def resolve(project: Project, reference: Reference, name: str) -> str:
-    """Return a secret, which messages call ``name``; a ConfigError says where it should be, never what is there."""
-    where = f"conf/{project.deployment}"
-    if reference.env is not None:
-        if found := os.environ.get(reference.env, "").strip():
-            return found
-        raise ConfigError(f"{where}: the environment variable {reference.env} of '{name}' is not set", hint="set it")
-    path = project.dir / (reference.file or "")
-    try:
-        found = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
-        said = f"{where}: the file {str(path)!r} of '{name}' cannot be read: {why}"
-        raise ConfigError(said, hint="create it") from None
-    if not found:
-        raise ConfigError(f"{where}: the file {str(path)!r} of '{name}' is empty", hint="write the value into it")
-    return found
 
 
 def resolve_directory(text: str, base: Path) -> str:

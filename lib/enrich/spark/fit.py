@@ -22,10 +22,7 @@ QUICKLY_COMPILED = 256 * 2**20
 # The least and the most that a local Spark gets of a machine's memory, of which it gets a quarter.
 MEMORY = (2 * 2**30, 8 * 2**30)
 
-HASHED = (
-    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold",
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes",
-)
+HASHED = ("spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold", "spark.sql.adaptive.advisoryPartitionSizeInBytes")
 """Up to which size adaptive execution hashes a shuffled partition instead of sorting it, and the size that it aims at;
 it hashes nothing where the second is larger."""
 

@@ -33,7 +33,7 @@ from enrich.testing.scenario import Round, Scenario
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from enrich.answers.reasons import KeyReport
+    from enrich.answers.reasons import KeyReport, Reason
 
 Reasons = Mapping[tuple[Any, ...], Mapping[str, str]]
 """Key of a target row -> alias -> reason."""
@@ -181,8 +181,6 @@ def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> Mismatch | Non
 
 
 def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> Iterator[Mismatch]:
-    from enrich.answers.question import find_all_reasons
-
     for job, expected in each.results.items():
         if expected.why is None:
             continue
@@ -198,6 +196,29 @@ def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> 
         count = len(next(iter(told), found.key))
         table = FoundTable(found.key[:count], found.columns, found.rows)
         yield from compare_reasons(job, expected.why, table, reasons[job])
+
+
+def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[tuple[Any, ...], dict[str, Reason]]:
+    """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
+    from enrich.answers import evidence, opened_job
+    from enrich.base.spec import name_left_key, quote
+    from enrich.frames.columns import drop_nulls
+    from enrich.steps.run import read_target
+
+    workplace, plan = opened_job.open_recorded(project, name, spark)
+    if plan.target.table is None:
+        return {}
+
+    def answer(run: opened_job.Inquiry) -> dict[tuple[Any, ...], dict[str, Reason]]:
+        spec, rows = run.plan.spec, read_target(run)
+        assert rows is not None  # noqa: S101 - the table is there
+        names = name_left_key(len(spec.identity))
+        keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
+        side, *_ = opened_job.list_sides(spec)
+        asked = evidence.list_questions(run, side, opened_job.build_affected(run, side, run.keep(keys)))
+        return evidence.find_reasons(run, asked)
+
+    return opened_job.answer_inside(workplace, plan, answer)
 
 
 def mend_in_memory(project: Project, report: KeyReport) -> Project:

@@ -107,10 +107,9 @@ class RoundEntry(Commit):
     full_refresh: StrictBool = Field(False, description="As `enrich run --full-refresh`.")
     accept: Names = Field((), description="Job rules that only warn, as `enrich run --accept`.")
     exit_code: StrictInt = Field(0, description="The run's exit code.")
-    status: Annotated[
-        Any,
-        WithJsonSchema({"anyOf": [{"enum": list(Status.__args__)}, {"type": "object"}]}),
-    ] = Field(None, description="The status of all jobs of the round, or job -> status.")
+    status: Annotated[Any, WithJsonSchema({"anyOf": [{"enum": list(Status.__args__)}, {"type": "object"}]})] = Field(
+        None, description="The status of all jobs of the round, or job -> status."
+    )
     expect: dict[StrictStr, Rows] = Field({}, description="Target -> all of its rows.")
     changed: dict[StrictStr, Rows] = Field(
         {}, description="Target -> the rows that are new or different; all others are as before the round."

@@ -12,8 +12,7 @@ import pytest
 
 import enrich
 from enrich.base.errors import Locked
-from enrich.cli.commands import format_load
-from enrich.dumps.result import BadLines, LoadResult
+from enrich.dumps.result import BadLines, LoadResult, format_load
 from kit.command import call, restored
 from kit.project import CONF, SHOP, write_project
 
