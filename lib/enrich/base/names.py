@@ -21,13 +21,7 @@ VECTOR_COLUMNS = ("_metadata", "filepath", "dvfilepath", "rowindexcol", "deletio
 
 QUARANTINE_SUFFIX = "__quarantine"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
-_NO_LETTER = re.compile(r"\W+", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-
-
-def suggest_name(name: str) -> str:
-    """Return a name that a column can have instead of one that is taken."""
-    return f"source_{_NO_LETTER.sub('_', name).strip('_') or 'column'}"
 
 
 def name_path(alias: str, column: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError, did_you_mean, show_text
-from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_name
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS
 from enrich.base.spec import PREFIX
 from enrich.project.checks import NOT_IN_COLUMN
 
@@ -157,7 +158,8 @@ def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
 
 def _refuse_name(name: str, why: str) -> ConfigError:
     """Name a column that enrich or Delta has itself: such a name is nobody's value."""
-    plain = suggest_name(name)
+    letters = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    plain = f"source_{letters or 'column'}"
     return ConfigError(
         f"column {show_text(name)!r} cannot be loaded: {why}; nothing was written",
         hint=f"give the columns of a CSV file other names with --header --columns, this one for instance {plain}; write"
