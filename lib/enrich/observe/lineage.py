@@ -200,7 +200,19 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
     """Return the target, and its quarantine if there is one, after a run that succeeded."""
     location = plan.place.location
     name = name_dataset(location, plan.place.uri, namespace)
-    facets: dict[str, Any] = {**describe_alias(location, namespace), **_describe_columns(project, plan, namespace)}
+    names, traced = name_sources(project, plan, namespace), trace_columns(plan.spec)
+
+    def describe(source: Source, word: str) -> column_lineage_dataset.InputField:
+        found = [column_lineage_dataset.Transformation(type="DIRECT", subtype=word)]
+        home = names[source[0]]
+        return column_lineage_dataset.InputField(home.namespace, home.name, source[1], found)
+
+    fields = {
+        column: column_lineage_dataset.Fields([describe(each, word) for each, word in sources.items()])
+        for column, sources in traced.items()
+    }
+    facets: dict[str, Any] = describe_alias(location, namespace)
+    facets |= {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields)}
     if result.target_version is not None:
         facets["version"] = _Version(str(result.target_version))
     if plan.place.uri is not None:
@@ -236,22 +248,6 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
             )
         )
     return found
-
-
-def _describe_columns(project: Project, plan: Plan, namespace: str) -> dict[str, Any]:
-    """Return the facet of which columns each column of the target comes from."""
-    names, traced = name_sources(project, plan, namespace), trace_columns(plan.spec)
-
-    def describe(source: Source, word: str) -> column_lineage_dataset.InputField:
-        name = names[source[0]]
-        found = [column_lineage_dataset.Transformation(type="DIRECT", subtype=word)]
-        return column_lineage_dataset.InputField(name.namespace, name.name, source[1], found)
-
-    fields = {
-        column: column_lineage_dataset.Fields([describe(each, word) for each, word in sources.items()])
-        for column, sources in traced.items()
-    }
-    return {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields)}
 
 
 # --- Tables as OpenLineage names and describes them ------------------------------------------------------------------

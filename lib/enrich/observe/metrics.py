@@ -13,7 +13,7 @@ import os
 import re
 import time
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,7 +89,21 @@ def write_metrics(
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with _hold(path), WholeFile(path, "metrics.file") as whole:
-        figures = read_figures(path.read_text(encoding="utf-8") if path.exists() else "")
+        figures: Figures = {}  # what an earlier run wrote; lines that no run writes are left out
+        for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+            match = _LINE.fullmatch(line)
+            if match is None or match[1] not in FAMILIES:
+                continue
+            labels = {
+                name: re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value)
+                for name, value in _LABEL.findall(match[2])
+            }
+            place = labels.pop("deployment", None), labels.pop("job", None)
+            with suppress(ValueError):
+                value = float(match[3])
+                if place[0] is not None and place[1] is not None:
+                    samples = figures.setdefault((place[0], place[1]), JobFigures()).samples
+                    samples.setdefault(match[1], {})[tuple(labels.items())] = value
         name, jobs = deployment
         kept = {place: each for place, each in figures.items() if place[0] != name or place[1] in jobs}
         for result in results:
@@ -142,29 +156,6 @@ def update_figures(figures: JobFigures, result: JobResult, lags: Mapping[str, fl
 
 
 # --- the text format -------------------------------------------------------------------------------------------------
-
-
-def read_figures(text: str) -> Figures:
-    """Return what an earlier run wrote; lines that no run writes are left out."""
-    found: Figures = {}
-    for line in text.splitlines():
-        match = _LINE.fullmatch(line)
-        if match is None or match[1] not in FAMILIES:
-            continue
-        labels = {
-            name: re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value)
-            for name, value in _LABEL.findall(match[2])
-        }
-        job, deployment = labels.pop("job", None), labels.pop("deployment", None)
-        try:
-            value = float(match[3])
-        except ValueError:
-            continue
-        if job is None or deployment is None:
-            continue
-        figures = found.setdefault((deployment, job), JobFigures())
-        figures.samples.setdefault(match[1], {})[tuple(labels.items())] = value
-    return found
 
 
 def format_figures(figures: Figures) -> str:

@@ -169,16 +169,6 @@ class _Reader:
             self.fault_at(str(error), line)
             return {}
 
-    def read_updates(self, table: Given, value: Any, *path: PathStep) -> tuple[TypedRow, ...]:
-        """Return rows of a given table with the columns that they name; all name the key and the same columns."""
-        written = self.read_rows(value, *path)
-        for row in written.rows:
-            if missing := [name for name in (*table.key, *written.columns) if name not in row.cells]:
-                text = f"the row does not name {missing[0]!r}; rows of one update name the same columns"
-                self.fault_at(text, row.line)
-        rows = self.type_rows(table.columns, written)
-        return tuple({name: row[name] for name in written.columns if name in row} for row in rows)
-
     def read_keys(self, table: Given, value: Any, *path: PathStep) -> tuple[TypedRow, ...]:
         """Return the keys of rows to delete: key column -> value."""
         found = []
@@ -285,8 +275,15 @@ class _Reader:
                     self.fault(f"there is no given table {reference!r}{known}", *at)
                 elif verb == LOAD:
                     yield Write(verb, reference, (), line, value)
-                elif verb == "update":
-                    yield Write(verb, reference, self.read_updates(table, value, *at), line)
+                elif verb == "update":  # rows with the columns that they name: all name the key and the same columns
+                    written = self.read_rows(value, *at)
+                    for row in written.rows:
+                        if missing := [name for name in (*table.key, *written.columns) if name not in row.cells]:
+                            text = f"the row does not name {missing[0]!r}; rows of one update name the same columns"
+                            self.fault_at(text, row.line)
+                    rows = self.type_rows(table.columns, written)
+                    named = [{name: row[name] for name in written.columns if name in row} for row in rows]
+                    yield Write(verb, reference, tuple(named), line)
                 elif verb == "delete":
                     yield Write(verb, reference, self.read_keys(table, value, *at), line)
                 else:
