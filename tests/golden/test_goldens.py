@@ -23,7 +23,7 @@ from enrich.answers.reasons import format_answer, format_failing
 from enrich.base import failpoints
 from enrich.base.console import format_run
 from enrich.cli.checks import format_plan, format_verification
-from enrich.cli.listing import collect_status, format_status
+from enrich.cli.commands import collect_status, format_status
 from enrich.delta.sink import hold_settings
 from enrich.report.document import read_report
 from enrich.report.text import format_report

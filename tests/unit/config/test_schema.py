@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.cli.listing import format_schema
+from enrich.cli.commands import format_schema
 from enrich.project.yamlfile import load_tree, read_tree
 from unit.config.small_project import CONF, JOIN, MIRROR, edited
 
