@@ -16,34 +16,14 @@ from pydantic import AfterValidator, BaseModel, FiniteFloat, NonNegativeInt, Val
 from enrich.base import result
 from enrich.base.console import format_count
 from enrich.base.errors import refuse_text
-from enrich.base.result import (
-    Finding,
-    Lookup,
-    LookupState,
-    Quarantine,
-    RuleState,
-    SourceWindow,
-    State,
-    resolve_threshold,
-)
+from enrich.base.result import LookupState, Quarantine, RuleState, State, resolve_threshold
 from enrich.base.suites import Suite, SuiteRule
 from enrich.delta.runs import RunsTable, require_known
 from enrich.project.catalogue import TYPES
 from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
 from enrich.report import models
-from enrich.report.models import (
-    Attempt,
-    JobReport,
-    LookupNow,
-    Report,
-    RuleNow,
-    RuleReport,
-    Run,
-    RunMark,
-    TableNow,
-    Verdict,
-)
+from enrich.report.models import JobReport, LookupNow, Report, RuleNow, RuleReport, RunMark, TableNow, Verdict
 from enrich.report.text import format_moment, format_verdict
 
 if TYPE_CHECKING:
@@ -81,9 +61,9 @@ class Outcome(BaseModel, frozen=True):
     null_foreign_keys: NonNegativeInt = 0
     null_list_ids: NonNegativeInt = 0
     null_values: NonNegativeInt = 0
-    sources: dict[str, SourceWindow] = {}
-    findings: tuple[Finding, ...] = ()
-    lookups: dict[str, Lookup] = {}
+    sources: dict[str, result.SourceWindow] = {}
+    findings: tuple[result.Finding, ...] = ()
+    lookups: dict[str, result.Lookup] = {}
     quarantine: Quarantine | None = None
     stages: dict[str, Seconds] = {}
     state: State | None = None
@@ -118,18 +98,18 @@ class Outcome(BaseModel, frozen=True):
         """True when a rule came to a verdict: a run without changes lists its rules, too."""
         return any(each.success is not None or each.error is not None for each in self.findings)
 
-    def attempt(self) -> Attempt:
+    def attempt(self) -> models.Attempt:
         """Return when and how the run ended."""
         at = "" if self.at is None else format_moment(self.at)
-        return Attempt(**{name: getattr(self, name) for name in Attempt.model_fields} | {"at": at})
+        return models.Attempt(**{name: getattr(self, name) for name in models.Attempt.model_fields} | {"at": at})
 
-    def run(self) -> Run:
+    def run(self) -> models.Run:
         """Return when and how the run ended, and what it wrote."""
         counts = {name: getattr(self, name) for name in ("inserted", "updated", "deleted", "quarantined")}
-        return Run(**vars(self.attempt()), **counts, held=self.quarantine.rows if self.quarantine else None)
+        return models.Run(**vars(self.attempt()), **counts, held=self.quarantine.rows if self.quarantine else None)
 
     @cached_property
-    def rules(self) -> dict[Any, Finding]:
+    def rules(self) -> dict[Any, result.Finding]:
         """The findings by what tells rules apart and is the same in other runs, even if the suite grew."""
         seen: Counter[Any] = Counter()
         found = {}
