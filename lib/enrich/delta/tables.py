@@ -46,24 +46,18 @@ _PART_FILE = re.compile(r"\.?part-[0-9]+-.*\.parquet(\.crc)?$")
 
 @dataclass(frozen=True)
 class TableState:
-    """One table at one version, as its log says.
-
-    Attributes:
-        table_id: Delta's ``metaData.id``; another id is another table.
-        columns: Name -> Delta type, in the table's order.
-        commit: What tells the version's commit from any other that could stand in its place.
-        layout: Column -> path -> name in the files, where that is another; another one then means other values.
-        chars: Column -> the types with a CHAR in them that it was declared with; others mean that Spark reads other
-            values, without any change of data.
-    """
+    """One table at one version, as its log says."""
 
     uri: str
-    table_id: str
+    table_id: str  # delta's ``metaData.id``; another id is another table
     version: int
-    columns: dict[str, DataType]
+    columns: dict[str, DataType]  # name -> Delta type, in the table's order
     properties: dict[str, str]
-    commit: str | None
+    commit: str | None  # what tells the version's commit from any other that could stand in its place
+    # Column -> path -> name in the files, where that is another; another one then means other values.
     layout: dict[str, dict[str, str]]
+    # Column -> the types with a CHAR in them that it was declared with; others mean that Spark reads other values,
+    # without any change of data.
     chars: dict[str, list[str]]
     demands: Demands = field(default_factory=Demands)
     partitions: tuple[str, ...] = ()

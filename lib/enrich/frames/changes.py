@@ -35,34 +35,21 @@ _BIT, _COME, _IMAGES = "__enrich_bit", "__enrich_come", "__enrich_images"
 
 @dataclass(frozen=True)
 class NetChanges:
-    """The net changes of one source in a window.
+    """The net changes of one source in a window."""
 
-    Attributes:
-        images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0).
-        keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows each grew.
-        persisted: Frames to release: ``images``, and what ``keys`` comes from.
-        count: Number of ``keys``.
-        null_keys: Rows come whose key has a null.
-        null_images: Images, come or gone, whose key has a null.
-        rows: Rows come.
-        grown: Number of keys that have more rows than before: only these can have become ambiguous.
-        shrunk: Number of keys that have fewer rows than before.
-        crowded: Number of keys of which more than one row came, or that had more than one row, where that was asked.
-        ranges: Parts of ``keys`` -> their ranges, as ``count_with_ranges`` finds them.
-        compared: The ranges whose rows at both ends were compared, because the feed does not tell all.
-    """
-
-    images: DataFrame
+    images: DataFrame  # the used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0)
+    # ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows each grew.
     keys: DataFrame
-    persisted: tuple[DataFrame, ...]
-    count: int
-    null_keys: int
-    null_images: int
-    rows: int
-    grown: int
-    shrunk: int
-    crowded: int
-    ranges: Ranges
+    persisted: tuple[DataFrame, ...]  # frames to release: ``images``, and what ``keys`` comes from
+    count: int  # number of ``keys``
+    null_keys: int  # rows come whose key has a null
+    null_images: int  # images, come or gone, whose key has a null
+    rows: int  # rows come
+    grown: int  # number of keys that have more rows than before: only these can have become ambiguous
+    shrunk: int  # number of keys that have fewer rows than before
+    crowded: int  # number of keys of which more than one row came, or that had more than one row, where that was asked
+    ranges: Ranges  # parts of ``keys`` -> their ranges, as ``count_with_ranges`` finds them
+    # The ranges whose rows at both ends were compared, because the feed does not tell all.
     compared: tuple[tuple[int, int], ...] = ()
 
     def select_changed(self) -> DataFrame:
@@ -97,22 +84,14 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
 
 @dataclass(frozen=True)
 class Touched:
-    """The keys of one source that some commit of some ranges changed, even if a later one took it back.
+    """The keys of one source that some commit of some ranges changed, even if a later one took it back."""
 
-    Attributes:
-        images: Frames of the used columns, ``WEIGHT`` and ``COMMIT``, one a range; not persisted.
-        keys: ``__enrich_j*`` of the keys, distinct, without nulls.
-        persisted: Frames to release: what ``keys`` comes from.
-        count: Number of ``keys``.
-        null_keys: Number of keys with a null.
-        compared: The ranges whose rows at both ends were compared, because the feed does not tell all.
-    """
-
-    images: tuple[DataFrame, ...]
-    keys: DataFrame
-    persisted: tuple[DataFrame, ...]
-    count: int
-    null_keys: int
+    images: tuple[DataFrame, ...]  # frames of the used columns, ``WEIGHT`` and ``COMMIT``, one a range; not persisted
+    keys: DataFrame  # ``__enrich_j*`` of the keys, distinct, without nulls
+    persisted: tuple[DataFrame, ...]  # frames to release: what ``keys`` comes from
+    count: int  # number of ``keys``
+    null_keys: int  # number of keys with a null
+    # The ranges whose rows at both ends were compared, because the feed does not tell all.
     compared: tuple[tuple[int, int], ...] = ()
 
 

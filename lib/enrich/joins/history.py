@@ -64,25 +64,15 @@ BEGINNING = "0001-01-01T00:00:00Z"
 
 @dataclass(frozen=True)
 class Ledger:
-    """What a history is computed from.
+    """What a history is computed from."""
 
-    Attributes:
-        base: The versions before the events, as ``take_rows`` gives them.
-        events: What the commits did, as ``find_events`` gives it.
-        identities: ``__enrich_k*`` of the target's rows that may differ; None when all may.
-        touched: The source's changed keys.
-        come: Rows that came with a commit, or that the first version has; rows without a key among them.
-        keyless: Rows among them that have a null in their key.
-        surplus: Rows beyond the first of their key, in any snapshot that is looked at.
-    """
-
-    base: DataFrame
-    events: DataFrame
-    identities: DataFrame | None
-    touched: net_changes.Touched
-    come: int
-    keyless: int
-    surplus: int
+    base: DataFrame  # the versions before the events, as ``take_rows`` gives them
+    events: DataFrame  # what the commits did, as ``find_events`` gives it
+    identities: DataFrame | None  # ``__enrich_k*`` of the target's rows that may differ; None when all may
+    touched: net_changes.Touched  # the source's changed keys
+    come: int  # rows that came with a commit, or that the first version has; rows without a key among them
+    keyless: int  # rows among them that have a null in their key
+    surplus: int  # rows beyond the first of their key, in any snapshot that is looked at
 
 
 def get_spec(run: Run) -> HistorySpec:

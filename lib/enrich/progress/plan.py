@@ -36,23 +36,16 @@ Asked = Mapping[str, Moment]
 
 @dataclass(frozen=True)
 class Options:
-    """What a run is asked for.
+    """What a run is asked for."""
 
-    Attributes:
-        since: Widens the windows backwards; where it says nothing they start at the cursor.
-        until: Ends the windows; where it says nothing they end at the latest version.
-        allow_gap: ``since`` may lie beyond the cursor, and histories may leave out what no feed tells any more.
-        full_refresh: Compute all keys anew.
-        dry_run: Compute and count, write nothing.
-        accepted: Names of rules that shall not block.
-    """
-
+    # Widens the windows backwards; where it says nothing they start at the cursor.
     since: Asked = field(default_factory=dict)
-    until: Asked = field(default_factory=dict)
+    until: Asked = field(default_factory=dict)  # ends the windows; where it says nothing they end at the latest version
+    # ``since`` may lie beyond the cursor, and histories may leave out what no feed tells any more.
     allow_gap: bool = False
-    full_refresh: bool = False
-    dry_run: bool = False
-    accepted: frozenset[str] = frozenset()
+    full_refresh: bool = False  # compute all keys anew
+    dry_run: bool = False  # compute and count, write nothing
+    accepted: frozenset[str] = frozenset()  # names of rules that shall not block
 
     def is_point(self, alias: str) -> bool:
         """Return whether both ends of a source's window are one moment.
@@ -78,19 +71,12 @@ def spell(alias: str, moment: Moment) -> str:
 
 @dataclass(frozen=True)
 class TargetPlace:
-    """Where a target is.
+    """Where a target is."""
 
-    Attributes:
-        uri: Absolute path or URI; None for a catalog table that does not exist yet.
-        location: What the job file names: a path, a URI or a catalog name.
-        quarantine_uri: Where the quarantine is, as ``uri``.
-        change_feed: True when somebody reads the target's changes.
-    """
-
-    uri: str | None
-    location: Location
-    quarantine_uri: str | None
-    change_feed: bool
+    uri: str | None  # absolute path or URI; None for a catalog table that does not exist yet
+    location: Location  # what the job file names: a path, a URI or a catalog name
+    quarantine_uri: str | None  # where the quarantine is, as ``uri``
+    change_feed: bool  # True when somebody reads the target's changes
 
     @property
     def label(self) -> str:
@@ -114,42 +100,30 @@ def _quote_location(location: Location) -> str:
 
 @dataclass(frozen=True)
 class Span:
-    """What a run computes a history from.
+    """What a run computes a history from."""
 
-    Attributes:
-        first: The version with which the history begins; its rows hold from that commit on.
-        start: The feed is read after this version.
-        whole: True when the rows of ``first`` are where it starts; False: the versions that target and quarantine have.
-        compares: Whether what is recorded is compared with the source's rows at ``start``.
-    """
-
-    first: int
-    start: int
+    first: int  # the version with which the history begins; its rows hold from that commit on
+    start: int  # the feed is read after this version
+    # True when the rows of ``first`` are where it starts; False: the versions that target and quarantine have.
     whole: bool = False
-    compares: bool = False
+    compares: bool = False  # whether what is recorded is compared with the source's rows at ``start``
 
 
 @dataclass(frozen=True)
 class OpenJob:
-    """One job, compiled against its tables as they were found: their pins and places. Nothing is decided yet.
-
-    Attributes:
-        tables: Alias -> the pinned state of its table.
-        target: What is at the target now.
-        until: Alias -> where ``--until`` ends its window, which may be before the cursor.
-        optimize: When the run puts the target's files in shape after its commit; None: never.
-    """
+    """One job, compiled against its tables as they were found: their pins and places. Nothing is decided yet."""
 
     job: Job
     compiled: CompiledJob
     suite: Suite | None
-    tables: Mapping[str, TableState]
+    tables: Mapping[str, TableState]  # alias -> the pinned state of its table
     place: TargetPlace
-    target: TargetState
+    target: TargetState  # what is at the target now
     run_id: str
     options: Options = field(default_factory=Options)
+    # Alias -> where ``--until`` ends its window, which may be before the cursor.
     until: Mapping[str, int] = field(default_factory=dict)
-    optimize: Optimize | None = None
+    optimize: Optimize | None = None  # when the run puts the target's files in shape after its commit; None: never
 
     @property
     def spec(self) -> JobSpec:
@@ -226,26 +200,21 @@ class OpenJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(OpenJob):
-    """What a run does with an open job. It is made once and never changed: a second decision is another plan.
-
-    Attributes:
-        window: Alias -> the versions to consume.
-        again: Alias -> ranges before or around the cursor whose changed keys are computed anew as well. Each is read by
-            itself: between its two ends only its own feed, or its own two snapshots, tell what changed.
-        span: What a history is computed from; None for other jobs.
-        rewrites: True when the target's rows have other columns or types than this job's, or are somebody else's doing:
-            then all are written, in place of the table.
-        outgrown: True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
-        anew: True when rows of a history that nothing has changed may have to be written anew, or moved between target
-            and quarantine: all that is recorded is compared.
-    """
+    """What a run does with an open job. It is made once and never changed: a second decision is another plan."""
 
     mode: str
-    window: Mapping[str, SourceWindow]
+    window: Mapping[str, SourceWindow]  # alias -> the versions to consume
+    # Alias -> ranges before or around the cursor whose changed keys are computed anew as well. Each is read by itself:
+    # between its two ends only its own feed, or its own two snapshots, tell what changed.
     again: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
-    span: Span | None = None
+    span: Span | None = None  # what a history is computed from; None for other jobs
+    # True when the target's rows have other columns or types than this job's, or are somebody else's doing: then all
+    # are written, in place of the table.
     rewrites: bool = False
+    # True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
     outgrown: bool = False
+    # True when rows of a history that nothing has changed may have to be written anew, or moved between target and
+    # quarantine: all that is recorded is compared.
     anew: bool = False
 
     @property

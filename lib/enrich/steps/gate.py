@@ -27,17 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Rows with their verdict, None without a suite.
+    """Rows with their verdict, None without a suite."""
 
-    Attributes:
-        good: The identity's columns and the target's columns, for the target.
-        bad: The same and ``_failed``, for the quarantine; None when no rule quarantines.
-        tally: What ``mark_rows`` counts over ``good``, where that is known already.
-    """
-
-    good: DataFrame
-    bad: DataFrame | None
+    good: DataFrame  # the identity's columns and the target's columns, for the target
+    bad: DataFrame | None  # the same and ``_failed``, for the quarantine; None when no rule quarantines
     verdict: SuiteVerdict | None = None
+    # What ``mark_rows`` counts over ``good``, where that is known already.
     tally: Mapping[str, int] = field(default_factory=dict)
 
     @property

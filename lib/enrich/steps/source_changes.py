@@ -88,21 +88,16 @@ def require_sound(plan: Plan, alias: str, *versions: int) -> None:
 
 @dataclass(frozen=True)
 class Changes:
-    """What the window brought.
+    """What the window brought."""
 
-    Attributes:
-        net: Alias -> net changes, of the sources that moved; empty when everything is computed anew.
-        findings: Null and ambiguous keys in the sources.
-        again: Alias -> what changed before the cursor and is computed anew because the run was told so.
-        ledger: What a history is computed from; None for other jobs.
-        compared: Alias -> the ranges whose two ends were compared, because the feed does not tell all.
-    """
-
+    # Alias -> net changes, of the sources that moved; empty when everything is computed anew.
     net: Mapping[str, NetChanges]
     window: dict[str, SourceWindow]
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # null and ambiguous keys in the sources
+    # Alias -> what changed before the cursor and is computed anew because the run was told so.
     again: Mapping[str, Touched] = field(default_factory=dict)
-    ledger: Ledger | None = None
+    ledger: Ledger | None = None  # what a history is computed from; None for other jobs
+    # Alias -> the ranges whose two ends were compared, because the feed does not tell all.
     compared: Mapping[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
     def images(self, alias: str) -> Iterator[DataFrame]:
