@@ -49,7 +49,7 @@ class TableState:
     """One table at one version, as its log says."""
 
     uri: str
-    table_id: str  # delta's ``metaData.id``; another id is another table
+    table_id: str  # Delta's ``metaData.id``; another id is another table
     version: int
     columns: dict[str, DataType]  # name -> Delta type, in the table's order
     properties: dict[str, str]
