@@ -9,9 +9,11 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 import enrich
 from enrich.base import failpoints
+from enrich.delta import sink
 from faults.shop import JOBS, SOAK, Shop, open_shop
 from faults.stops import Crash, Place, crash_at, crash_on, error_at, hooked, places, traced
 from kit.lab import Lab, Prepared
@@ -69,14 +71,15 @@ def make_good(shop: Shop, job: str) -> None:
 
 
 def chosen(traces: dict[str, list[Place]]) -> list[tuple[str, Place]]:
-    """Return (job, place): every point once a kind of sink, that is MERGE twice; the soak has every place of every job.
+    """Return (job, place): every point once a kind of sink and way to write; the soak has every place of every job.
 
-    The runs of ``checked`` write both kinds of table. Of the other jobs' runs, there is only what those do not pass.
+    The runs of ``checked`` write both kinds of table, by position. Of the other jobs' runs, there is only what those do
+    not pass, and their MERGE.
     """
     if SOAK:
         return [(job, place) for job, trace in traces.items() for place in trace]
-    mine = [place for place in traces["checked"] if place.hit == 1 or place.name.startswith("merge.")]
-    known = {place.name for place in mine}
+    mine = [place for place in traces["checked"] if place.hit == 1 or place.name.startswith(("merge.", "positions."))]
+    known = {place.name for place in mine if not place.name.startswith("merge.")}
     others = {place.name: (job, place) for job, trace in traces.items() for place in trace if place.name not in known}
     return [*(("checked", place) for place in mine), *others.values()]
 
@@ -90,8 +93,15 @@ def in_rows(cases: list[tuple[str, Place]]) -> Iterator[tuple[str, list[Place]]]
             yield job, mine[start : start + longest]
 
 
-def test_a_run_fails_at_any_point(lab: Lab) -> None:
+def list_ways(lab: Lab, table: str) -> set[bool]:
+    """Return how rows of a table were replaced: whether by position."""
+    entries = DeltaTable(lab.path(table)).history()
+    return {entry["operationParameters"]["predicate"] == "[]" for entry in entries if entry["operation"] == "MERGE"}
+
+
+def test_a_run_fails_at_any_point(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a row, the next run fails as well, further on and over more changes; the last one has to mend all of it."""
+    monkeypatch.setattr(sink, "wants_places", lambda table: table is not None and Path(table.uri).name in TABLES)
     shop = open_shop(lab, *PLAYED)
     creation = {}
     for job in PLAYED:
@@ -117,6 +127,7 @@ def test_a_run_fails_at_any_point(lab: Lab) -> None:
             except BaseException as error:
                 error.add_note(f"{job} at {row}, {'a crash' if first else 'an error'} first, then in turn")
                 raise
+    assert [list_ways(lab, table) for table in (*TABLES, "offers")] == [{True}, {True}, {False}]
 
 
 def test_a_first_run_that_fails_around_its_commits_is_made_good(lab: Lab) -> None:

@@ -60,8 +60,8 @@ def forget_numbers(table: Path) -> None:
         file.unlink()
 
 
-def make_commit(application: str, number: int, record: str) -> Commit:
+def make_commit(application: str, number: int, record: str, base: int | None = None) -> Commit:
     """Return a commit of which nobody looks whether the log has it."""
     from enrich.delta.sink import Commit
 
-    return Commit("t", lambda: None, None, application, number, record, bool)
+    return Commit("t", lambda: None, base, application, number, record, bool)

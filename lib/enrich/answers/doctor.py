@@ -10,11 +10,12 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from enrich.answers.inspection import JobStatus, read_status
@@ -32,7 +33,7 @@ from enrich.operations.workplace import Workplace
 from enrich.progress.continuity import find_way_on
 from enrich.project.models import Job
 from enrich.project.project import Project
-from enrich.spark.jars import find_delta_jars, require_java
+from enrich.spark.jars import find_delta_jars, list_lacking_names, require_java
 
 OK, ADVICE, FAULT, UNKNOWN = "ok", "advice", "fault", "unknown"
 
@@ -112,9 +113,7 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
         except EnvironmentFault as error:
             yield describe_fault("jars", "Delta jars", error)
         else:
-            message = "they are not in the cache, or damaged; the first run fetches them from Maven"
-            absent = Diagnosis("jars", ADVICE, "Delta jars", message, "python -m enrich.spark")
-            yield Diagnosis("jars", OK, str(jars[0].parent), f"{len(jars)} jars") if jars else absent
+            yield _check_jars(jars)
     lake = None if project.lake is None else find_local_path(project.lake)
     places = (("state", find_local_path(project.state)), ("lake", lake))
     for name, local in ((name, local) for name, local in places if local is not None):
@@ -130,6 +129,16 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
             yield Diagnosis("directories", ADVICE, str(local), f"{format_bytes(free)} are free there", repair)
         else:
             yield Diagnosis("directories", OK, str(local), f"{name}: can be written, and has room")
+
+
+def _check_jars(jars: Sequence[Path]) -> Diagnosis:
+    if not jars:
+        message = "they are not in the cache, or damaged; the first run fetches them from Maven"
+        return Diagnosis("jars", ADVICE, "Delta jars", message, "python -m enrich.spark")
+    if lacking := list_lacking_names(jars):
+        message = f"they lack {', '.join(lacking)}: rows are written by MERGE, which reads more of a target"
+        return Diagnosis("jars", ADVICE, str(jars[0].parent), message, "use the jars that enrich fetches")
+    return Diagnosis("jars", OK, str(jars[0].parent), f"{len(jars)} jars")
 
 
 # --- The tables: change feeds, how long their past stays, what their logs show ---------------------------------------

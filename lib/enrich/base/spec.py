@@ -38,6 +38,9 @@ WEIGHT = "__enrich_weight"  # how often a row image came (> 0) or went (< 0)
 COMMIT = "__enrich_commit"  # the version of the commit that a row image comes from
 OPERATION = "__enrich_op"  # what leads from the old row to the new one: I, U or D
 COPIES = "__enrich_copies"  # how often a row shall stand in a table
+PLACE = "__enrich_place"  # where a row stands in a table: ``FILE`` and ``ROW``
+FILE, ROW = "__enrich_file", "__enrich_row"
+WAS = "__enrich_was"  # a row as it was, in a struct
 HOLDERS = "__enrich_holders"  # how many keys of the master hold a mirror's value
 
 # In the order in which each leaves nothing to the ones before it.

@@ -19,7 +19,7 @@ from pyspark.sql.types import StructField
 
 from enrich.base import hints
 from enrich.base.errors import EnvironmentFault
-from enrich.base.spec import COMMIT, WEIGHT, name_inside, quote
+from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
 from enrich.delta import tables
 
 
@@ -34,11 +34,19 @@ def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | Non
 
 
 def read_snapshot(
-    spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
+    spark: SparkSession,
+    uri: str,
+    version: int,
+    columns: Sequence[str],
+    *,
+    like: DataFrame | None = None,
+    places: bool = False,
 ) -> DataFrame:
     """Return the rows of ``columns`` at ``version``, under their names in frames.
 
-    A column that this version does not have yet is null, in the type that it has in ``like``, which has them all.
+    A column that this version does not have yet is null, in the type that it has in ``like``, which has them all. With
+    ``places``, a row says where it stands, in ``PLACE``; only where a column has the name of what Spark knows of files,
+    there is no such column.
     """
     rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
     known = {name.lower() for name in rows.columns}
@@ -48,7 +56,12 @@ def read_snapshot(
             return F.lit(None).cast(like.schema[name_inside(name)].dataType)
         return F.col(quote(name))
 
-    found = rows.select(*[read(name).alias(name_inside(name)) for name in columns])
+    metadata = F.col("_metadata")
+    place = F.struct(metadata.file_path.alias(FILE), metadata.row_index.alias(ROW)).alias(PLACE)
+    found = rows.select(
+        *[read(name).alias(name_inside(name)) for name in columns],
+        *([place] if places and "_metadata" not in known else []),
+    )
     return found if like is None else fit_rows(found, {each.name: each.dataType for each in like.schema.fields})
 
 

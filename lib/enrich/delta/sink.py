@@ -24,6 +24,7 @@ anything else.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -42,7 +43,7 @@ from enrich.base.errors import ConfigError, Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION, quote
-from enrich.delta import extents, tables
+from enrich.delta import extents, positions, tables
 from enrich.delta.reads import fit_columns
 
 log = logging.getLogger("enrich")
@@ -153,6 +154,9 @@ class Changed:
         has_nulls: Whether a part of the identity may be null, and then equals null.
         operations: Operation -> number of rows, where there are any.
         near: Conditions below ``t`` by which files are skipped; they are written to the log.
+        old: The table's rows that go or are replaced, with their places in the commit's base; None where these are not
+            known: ``frames.difference.Difference``.
+        replaced: How many these are.
     """
 
     rows: DataFrame
@@ -160,6 +164,8 @@ class Changed:
     has_nulls: bool
     operations: Mapping[str, int]
     near: Sequence[Column] = ()
+    old: DataFrame | None = None
+    replaced: int = 0
 
     @property
     def columns(self) -> list[str]:
@@ -170,7 +176,9 @@ class Changed:
 def write_difference(session: SparkSession, uri: str, changed: Changed, commit: Commit) -> None:
     """Apply a difference, and columns that the table lacks, in one commit; an empty one still records the cursor.
 
-    New rows alone are appended. All else is a MERGE of the clauses that have rows (docs/adr/0015-merge-by-need.md).
+    New rows alone are appended. All else is written by position where the rows' places are known and the table can be
+    written so (docs/adr/0034-commits-by-position.md), and else by a MERGE of the clauses that have rows
+    (docs/adr/0015-merge-by-need.md).
     """
     if any(field.metadata or _plain_type(field.dataType) != field.dataType for field in changed.rows.schema.fields):
         changed = replace(changed, rows=_drop_metadata(changed.rows))
@@ -179,7 +187,8 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
         pass_point("merge.before")
         commit.require()
         if touches_rows(changed.operations):
-            _merge(session, uri, changed)
+            if not _put_by_position(session, uri, changed, commit):
+                _merge(session, uri, changed)
         else:
             rows = changed.rows.select(*[F.col(quote(name)) for name in changed.columns])
             if not changed.operations:
@@ -193,6 +202,36 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
 def touches_rows(operations: Mapping[str, int]) -> bool:
     """Tell whether a difference needs a MERGE: it updates or deletes rows."""
     return bool(operations.keys() & {"U", "D"})
+
+
+def wants_places(table: tables.TableState | None) -> bool:
+    """Tell whether a difference from a table is cheaper by position, so that its rows should be read with ``PLACE``.
+
+    Files of a small table are written anew by a MERGE: that takes half as many Spark jobs. Databricks has another
+    Delta.
+    """
+    if (
+        table is None
+        or os.environ.get("DATABRICKS_RUNTIME_VERSION")
+        or table.properties.get(positions.VECTORS, "false").lower() != "true"
+    ):
+        return False
+    return extents.measure_table(table.uri).bytes > extents.SMALL_TABLE
+
+
+def _put_by_position(session: SparkSession, uri: str, changed: Changed, commit: Commit) -> bool:
+    """Write a difference by position; False where it has to be a MERGE, and nothing is committed."""
+    table = positions.open_table(session, uri, commit.base, changed)
+    if not isinstance(table, str):
+        try:
+            positions.write_by_position(session, commit.label, table, changed)
+        except positions.OtherClasses:
+            table = "this release of Delta has other methods"
+        else:
+            log.debug("%s is written by position", commit.label)
+            return True
+    log.debug("%s is written by MERGE: %s", commit.label, table)
+    return False
 
 
 def _merge(session: SparkSession, uri: str, changed: Changed) -> None:

@@ -93,7 +93,7 @@ def leave_out(dump: DumpRows, keys: DataFrame) -> DumpRows:
 
 
 def compare_dump(
-    dump: DumpRows, table: DataFrame | None, *, complete: bool, has_bad: bool, has_nulls: bool
+    dump: DumpRows, table: DataFrame | None, *, complete: bool, has_bad: bool, has_nulls: bool, keep_old: bool = False
 ) -> Difference:
     """Return what leads from a table to the dump.
 
@@ -103,6 +103,7 @@ def compare_dump(
         complete: Whether the rows that the dump lacks are deleted.
         has_bad: Whether rows are left out; the table's rows with their keys stay as they are.
         has_nulls: Whether the table has rows with a null in their key; a complete dump lacks them.
+        keep_old: Whether the old rows of the difference have their values.
     """
     identity = Identity(tuple(dump.key))
     new = dump.good.select(*_select_key(dump.key), *[F.col(quote(name)) for name in dump.columns])
@@ -113,4 +114,4 @@ def compare_dump(
         only_bad = left_out.join(new.select(*identity.names), on=identity.names, how="left_anti").distinct()
         table = _match(table, dump.key, only_bad, "left_anti")
     affected = None if complete else Affected(new.select(*identity.names))
-    return compute_difference(new, table, identity, affected, has_copies=has_nulls)
+    return compute_difference(new, table, identity, affected, has_copies=has_nulls, keep_old=keep_old)

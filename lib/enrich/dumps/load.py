@@ -262,6 +262,7 @@ class Loader:
         Raises:
             RefusedDump: Too many rows would be deleted.
         """
+        from enrich.delta import sink
         from enrich.delta.reads import read_snapshot
         from enrich.dumps.difference import compare_dump
 
@@ -270,12 +271,14 @@ class Loader:
         generated: Mapping[str, str] = {}
         if table is not None:
             names = [name for name in staged.schema.names if name in table.columns]
-            rows, generated = read_snapshot(session, table.uri, table.version, names), table.demands.generated
+            places, generated = sink.wants_places(table), table.demands.generated
+            rows = read_snapshot(session, table.uri, table.version, names, places=places)
         dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows, generated), staged)
         read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
         skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
         has_nulls = rows is not None and self._check_key(rows, staged) and self.how.complete
-        how = {"complete": self.how.complete, "has_nulls": has_nulls}
+        keep_old = table is not None and table.has_change_feed
+        how = {"complete": self.how.complete, "has_nulls": has_nulls, "keep_old": keep_old}
         found = compare_dump(dump, rows, has_bad=bool(skipped), **how)
         refused = None if table is None else self._find_refused(session, table, found, dump, staged)
         if refused is not None:
@@ -445,7 +448,9 @@ class Loader:
             sink.create_table(session, new, rows, commit)
             return
         identity = Identity(write.staged.key).of("t.")
-        changed = sink.Changed(found.rows, identity, write.has_nulls, found.operations)
+        changed = sink.Changed(
+            found.rows, identity, write.has_nulls, found.operations, old=found.old, replaced=found.replaced
+        )
         sink.write_difference(session, write.table.uri, changed, commit)
 
 

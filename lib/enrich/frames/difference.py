@@ -32,6 +32,8 @@ from enrich.base.spec import (
     FAILED_COLUMN,
     KEY_NOT_NULL,
     OPERATION,
+    PLACE,
+    WAS,
     Affected,
     name_left_key,
     name_right_key,
@@ -118,7 +120,7 @@ def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, o
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
-_WAS = "__enrich_was"
+_WAS = "__enrich_image"
 
 _SENT = 1_000_000
 """Keys of numbers and times that are sent to every task that reads the table: some 30 MB."""
@@ -139,6 +141,9 @@ class Difference:
         nulls: When images were asked for, column -> by how many rows it is null in more of the table than before.
         images: When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
         ranges: Parts of the identity -> their range in ``rows``; empty where nothing was compared.
+        old: Where the table's rows said where they stand, those that go or get other values: ``OPERATION``, the fields
+            of ``PLACE``, and, when that was asked, ``WAS``.
+        replaced: How many these are.
     """
 
     rows: DataFrame
@@ -151,6 +156,8 @@ class Difference:
     nulls: Mapping[str, int] = field(default_factory=dict)
     images: tuple[tuple[DataFrame, int], ...] = ()
     ranges: Ranges = field(default_factory=dict)
+    old: DataFrame | None = None
+    replaced: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -168,6 +175,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     emptied_in: Collection[str] = (),
     remember: Collection[str] | None = None,
     counted: int | None = None,
+    keep_old: bool = False,
 ) -> Difference:
     """Compare the new rows of the affected keys with what the table holds for them.
 
@@ -184,6 +192,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         remember: Give the changed rows' images, these columns with their values and the others with true where there
             is one; None: no images. Not with ``has_copies``.
         counted: How many new rows there are, where that is known.
+        keep_old: Whether rows of ``old`` have their values.
     """
     names = identity.names
     columns = [name for name in new.columns if name not in (*names, COPIES)]
@@ -202,7 +211,12 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
             *[F.col(quote(name)) for name in columns if name not in missing],
             *[F.lit(None).cast(new.schema[name].dataType).alias(name) for name in missing],
         )
-        stale = table.select(*[part.alias(name) for name, part in identity.of().items()], row.alias(_OLD))
+        place = F.struct(f"{PLACE}.*", *([row.alias(WAS)] if keep_old else [])).alias(PLACE)
+        stale = table.select(
+            *[part.alias(name) for name, part in identity.of().items()],
+            row.alias(_OLD),
+            *([place] if PLACE in table.columns else []),
+        )
         stale = stale if affected is None else _keep_affected(stale, affected, identity)
         was = None if remember is None else _take_image(_OLD, columns, remember)
         found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was)
@@ -214,13 +228,14 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     has_now = {name: F.col(_NEW).isNotNull() & F.col(_NEW).getField(name).isNull() for name in columns}
     had = {name: (F.col(_THERE) > 0) & F.col(_WAS).getField(name).isNull() for name in columns}
     new_nulls = [add_up(has_now[name].cast("int") - had[name].cast("int")) for name in columns]
-    (_, inserted, updated, deleted, emptied, *counts), ranges = count_with_ranges(
+    (_, inserted, updated, deleted, emptied, replaced, *counts), ranges = count_with_ranges(
         found,
         names,
         add_up(F.greatest(growth, F.lit(0))),
         F.count_if(is_updated),
         add_up(F.greatest(-growth, F.lit(0))),
         F.count_if(is_updated & F.col(_EMPTIED)),
+        add_up(F.col(_THERE)),
         *map(_count_steps, "IUD"),
         *(new_nulls if remember is not None and table is not None else ()),
     )
@@ -228,6 +243,10 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
     operations = {letter: count for letter, count in zip("IUD", counts, strict=False) if count}
     result = Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, ranges=ranges)
+    if PLACE in found.columns:
+        each = (F.explode(PLACE) if has_copies else F.col(PLACE)).alias(PLACE)
+        gone = found.where(F.col(_THERE) > 0).select(F.element_at(_STEPS, 1).alias(OPERATION), each)
+        result = replace(result, old=gone.select(OPERATION, f"{PLACE}.*"), replaced=replaced)
     if remember is None or table is None:
         return result
     now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
@@ -303,6 +322,7 @@ def _pair(
         (now.isNotNull() & before.isNotNull() & same).cast("int").alias(_EQUAL),
         reduce(or_, lost, F.lit(False)).alias(_EMPTIED),
         *([was.alias(_WAS)] if was is not None else []),
+        *([F.col(PLACE)] if PLACE in stale.columns else []),
     )
 
 
@@ -314,6 +334,7 @@ def _count_copies(pairs: DataFrame, names: Sequence[str]) -> DataFrame:
         F.sum(_THERE).alias(_THERE),
         F.sum(_EQUAL).alias(_EQUAL),
         F.lit(False).alias(_EMPTIED),
+        *([F.collect_list(PLACE).alias(PLACE)] if PLACE in pairs.columns else []),
     )
 
 

@@ -94,7 +94,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     plan = run.plan
     pass_point("staged.before")
     identity = identify_rows(plan)
-    whole, old = None, read_target(run)
+    whole, old = None, read_target(run, places=not plan.rewrites and sink.wants_places(plan.target.table))
     if plan.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])
         old = _find_comparable_rows(run, verdict.good)
@@ -110,6 +110,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
         emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not repairs else (),
         remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),
         counted=verdict.tally.get("rows"),
+        keep_old=plan.target.table is not None and plan.target.table.has_change_feed,
     )
     target = StagedTable(found, identity, plan.target.table, whole)
     beside = _stage_quarantine(run, changed, verdict, affected)
@@ -156,7 +157,10 @@ def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected:
     table = None
     if before is not None and (fits or not replaces):
         place = before.table
-        table = run.keep(reads.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good))
+        places = not replaces and sink.wants_places(place)
+        table = run.keep(
+            reads.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good, places=places)
+        )
     found = difference.compute_difference(bad, None if replaces else table, identity, affected, has_copies=True)
     if replaces and table is not None:  # all rows are written, but those that were there before are not new
         counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
@@ -327,8 +331,11 @@ def _match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed
     """Return the staged rows, what they match in the table below ``t``, and between which keys that is looked for."""
     if found.has_copies:  # an insert matches no row: beside it there may be a ``D`` that takes all rows of its key
         rows = found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I")
-        return sink.Changed(rows, {**identity.of("t."), _MATCHES: F.lit(True)}, True, found.operations)
-    changed = sink.Changed(found.rows, identity.of("t."), bool(identity.right), found.operations)
+        matches = {**identity.of("t."), _MATCHES: F.lit(True)}
+        return sink.Changed(rows, matches, True, found.operations, old=found.old, replaced=found.replaced)
+    changed = sink.Changed(
+        found.rows, identity.of("t."), bool(identity.right), found.operations, old=found.old, replaced=found.replaced
+    )
     if identity.right or not sink.touches_rows(found.operations):  # the left key may be null; an append reads nothing
         return changed
     names = zip(identity.left, name_left_key(len(identity.left)), strict=True)
