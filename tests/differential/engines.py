@@ -63,10 +63,10 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     clauses, in which nulls are compared.
 
     Some choices exclude others, so that runs take them by turns, by their ``number``. Every second run is one about
-    many rows, whose MERGE looks between bounds of the log; the others know no ranges of keys. Half of the tables are
-    written by position, the other half in the next run; but where a table has other columns than its rows, or another
-    commit came in between. And of each four two search no source for two rows with one key (no table of these tests has
-    such).
+    many rows, whose MERGE looks between bounds of the log; the others know no ranges of keys. Of target and quarantine,
+    one is written by position, and the other one in the next run; but where a table has other columns than its rows, or
+    another commit came in between. And of each four two search no source for two rows with one key (no table of these
+    tests has such).
     """
     from enrich.delta import extents, positions, sink
     from enrich.frames import changes, columns, difference
@@ -82,6 +82,10 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
 
     opened, wants = positions.open_table, sink.wants_places
 
+    def is_turn(uri: str) -> bool:
+        name, mark, _ = Path(uri).name.partition("__")
+        return (len(name) + len(mark) // 2 + number) % 2 == 0
+
     def open_surely(session: SparkSession, uri: str, version: int | None, changed: sink.Changed) -> Any:
         found = opened(session, uri, version, changed)
         if changed.old is not None:
@@ -95,7 +99,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(sink, "_merge", merge_whole)
         patch.setattr(extents, "SMALL_TABLE", -1)
         patch.setattr(positions, "open_table", open_surely)
-        patch.setattr(sink, "wants_places", lambda table: wants(table) and (len(table.uri) + number) % 2 == 0)
+        patch.setattr(sink, "wants_places", lambda table: wants(table) and is_turn(table.uri))
         patch.setattr(extents, "find_need", lambda *_: "always")
         patch.setattr(run, "LARGE_LOOKUP", 0)
         patch.setattr(as_of, "_TOGETHER", 2)

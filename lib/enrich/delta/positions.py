@@ -35,9 +35,9 @@ FEW = 100_000
 _KNOWN = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"}
     | {"deletionVectors", "columnMapping", "timestampNtz", "clustering", "domainMetadata", "v2Checkpoint"}
-    | {"vacuumProtocolCheck", "inCommitTimestamp", "allowColumnDefaults", "typeWidening"}
+    | {"vacuumProtocolCheck", "inCommitTimestamp", "allowColumnDefaults"}
 )
-"""Features of tables that were tried; of another one nobody knows what it asks of a writer."""
+"""Features of tables that ask nothing more of a writer of rows than Delta's own transaction does."""
 _HARMLESS = ("comment", "delta.columnMapping.", "delta.typeChanges")
 """What may be noted of a column: anything else may be a rule by which Delta fills or cuts its values."""
 
