@@ -206,17 +206,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     if table is None:
         found = fresh.withColumns({_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)})
     else:
-        missing = [name for name in columns if name not in table.columns]
-        row = F.struct(
-            *[F.col(quote(name)) for name in columns if name not in missing],
-            *[F.lit(None).cast(new.schema[name].dataType).alias(name) for name in missing],
-        )
-        place = F.struct(f"{PLACE}.*", *([row.alias(WAS)] if keep_old else [])).alias(PLACE)
-        stale = table.select(
-            *[part.alias(name) for name, part in identity.of().items()],
-            row.alias(_OLD),
-            *([place] if PLACE in table.columns else []),
-        )
+        stale = _pack_old(table, identity, [new.schema[name] for name in columns], keep_old=keep_old)
         stale = stale if affected is None else _keep_affected(stale, affected, identity)
         was = None if remember is None else _take_image(_OLD, columns, remember)
         found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was)
@@ -252,6 +242,21 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
     images = (now.select(f"{_WAS}.*"), 1), (found.where(F.col(_THERE) > 0).select(f"{_WAS}.*"), -1)
     return replace(result, nulls=dict(zip(columns, counts[3:], strict=True)), images=images)
+
+
+def _pack_old(table: DataFrame, identity: Identity, columns: Sequence[T.StructField], *, keep_old: bool) -> DataFrame:
+    """Return the identity's columns of a table's rows, the rows as ``_OLD``, and ``PLACE``, if that is known."""
+    missing = [each for each in columns if each.name not in table.columns]
+    row = F.struct(
+        *[F.col(quote(each.name)) for each in columns if each not in missing],
+        *[F.lit(None).cast(each.dataType).alias(each.name) for each in missing],
+    )
+    place = F.struct(f"{PLACE}.*", *([row.alias(WAS)] if keep_old else [])).alias(PLACE)
+    return table.select(
+        *[part.alias(name) for name, part in identity.of().items()],
+        row.alias(_OLD),
+        *([place] if PLACE in table.columns else []),
+    )
 
 
 def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> Column:
