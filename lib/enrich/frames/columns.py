@@ -20,7 +20,7 @@ Ranges = Mapping[str, Range]
 """Column -> the least and the greatest value."""
 
 
-def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> tuple[Row, Ranges]:
+def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column | str) -> tuple[Row, Ranges]:
     """Count rows, and find the ranges of those columns ``names`` that are whole numbers, short decimals or dates.
 
     Returns:
@@ -46,9 +46,9 @@ def _is_exact_in_logs(kind: SparkType) -> bool:
     return isinstance(kind, T.IntegralType | T.DateType)
 
 
-def aggregate(frame: DataFrame, *columns: Column) -> Row:
-    """Compute aggregates over all rows of a frame."""
-    found = frame.agg(*columns).first()
+def aggregate(frame: DataFrame, *columns: Column | str) -> Row:
+    """Compute aggregates over all rows of a frame; a text takes one call into the JVM, a column one for each part."""
+    found = frame.agg(*[F.expr(each) if isinstance(each, str) else each for each in columns]).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     return found
 
@@ -111,7 +111,12 @@ def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> Data
 
 def pack_columns(columns: Iterable[str]) -> Column:
     """Return columns of a source as one struct, in which they have their own names."""
-    return F.struct(*[take_column(name).alias(name) for name in columns])
+    return F.expr(call("struct", *[" AS ".join([quote(name_inside(name)), quote(name)]) for name in columns]))
+
+
+def call(function: str, *parts: str) -> str:
+    """Return the text of a call, for ``F.expr``: a column of a thousand parts takes one call into the JVM."""
+    return "".join([function, "(", ", ".join(parts), ")"])
 
 
 def evaluate_where(is_there: Column, expression: str, *, is_plain: bool = False) -> Column:

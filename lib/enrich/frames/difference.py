@@ -41,8 +41,8 @@ from enrich.base.spec import (
 )
 from enrich.frames.columns import (
     Ranges,
-    add_up,
     aggregate,
+    call,
     count_with_ranges,
     has_null,
     keep_in_ranges,
@@ -121,6 +121,24 @@ def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, o
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
 _WAS = "__enrich_image"
+
+_LIST_STEPS = """CASE WHEN `__enrich_wanted` = `__enrich_there` AND `__enrich_equal` = `__enrich_there` THEN NULL
+WHEN `__enrich_there` = 0 THEN array_repeat('I', CAST(`__enrich_wanted` AS INT))
+WHEN `__enrich_wanted` = 0 THEN array('D')
+WHEN `__enrich_wanted` = 1 AND `__enrich_there` = 1 THEN array('U')
+ELSE concat(array('D'), array_repeat('I', CAST(`__enrich_wanted` AS INT))) END"""
+"""The operations that lead from the rows of an identity to those that it shall have; null for none."""
+
+_UPDATED = "`__enrich_wanted` > 0 AND `__enrich_there` > 0 AND `__enrich_equal` = 0"
+_COUNTS = (
+    "coalesce(sum(greatest(`__enrich_wanted` - `__enrich_there`, 0)), 0)",
+    call("count_if", _UPDATED),
+    "coalesce(sum(greatest(`__enrich_there` - `__enrich_wanted`, 0)), 0)",
+    call("count_if", _UPDATED + " AND `__enrich_emptied`"),
+    "coalesce(sum(`__enrich_there`), 0)",
+    *("".join(["coalesce(sum(size(filter(`__enrich_steps`, each -> each = '", each, "'))), 0)"]) for each in "IUD"),
+)
+"""Rows inserted, updated, deleted and emptied; rows that there were; and how many rows each operation has."""
 
 _SENT = 1_000_000
 """Keys of numbers and times that are sent to every task that reads the table: some 30 MB."""
@@ -202,7 +220,8 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         count = new.count() if counted is None else counted
         return Difference(rows, count, operations={"I": count} if count else {})
     wanted = F.col(COPIES) if COPIES in new.columns else F.lit(1)
-    fresh = new.select(*names, F.struct(*[F.col(quote(name)) for name in columns]).alias(_NEW), wanted.alias(_WANTED))
+    packed = F.expr(call("struct", *map(quote, columns)))
+    fresh = new.select(*names, packed.alias(_NEW), wanted.alias(_WANTED))
     if table is None:
         found = fresh.withColumns({_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)})
     else:
@@ -212,26 +231,14 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was)
         found = _count_copies(found, names) if has_copies else found
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
-    found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
-    is_updated = (F.col(_WANTED) > 0) & (F.col(_THERE) > 0) & (F.col(_EQUAL) == 0)
-    growth = F.col(_WANTED) - F.col(_THERE)
-    has_now = {name: F.col(_NEW).isNotNull() & F.col(_NEW).getField(name).isNull() for name in columns}
-    had = {name: (F.col(_THERE) > 0) & F.col(_WAS).getField(name).isNull() for name in columns}
-    new_nulls = [add_up(has_now[name].cast("int") - had[name].cast("int")) for name in columns]
-    (_, inserted, updated, deleted, emptied, replaced, *counts), ranges = count_with_ranges(
-        found,
-        names,
-        add_up(F.greatest(growth, F.lit(0))),
-        F.count_if(is_updated),
-        add_up(F.greatest(-growth, F.lit(0))),
-        F.count_if(is_updated & F.col(_EMPTIED)),
-        add_up(F.col(_THERE)),
-        *map(_count_steps, "IUD"),
-        *(new_nulls if remember is not None and table is not None else ()),
+    found = found.withColumn(_STEPS, F.expr(_LIST_STEPS)).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
+    remembers = remember is not None and table is not None
+    new_nulls = [_count_nulls_more(name) for name in columns] if remembers else []
+    (_, inserted, updated, deleted, emptied, replaced, *counts, nulls), ranges = count_with_ranges(
+        found, names, *_COUNTS, call("array", *new_nulls)
     )
-    rows = found.withColumn(OPERATION, F.explode(_STEPS))
-    rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
-    operations = {letter: count for letter, count in zip("IUD", counts, strict=False) if count}
+    rows = found.withColumn(OPERATION, F.explode(_STEPS)).select(*names, OPERATION, quote(_NEW) + ".*")
+    operations = {letter: count for letter, count in zip("IUD", counts, strict=True) if count}
     result = Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, ranges=ranges)
     if PLACE in found.columns:
         each = (F.explode(PLACE) if has_copies else F.col(PLACE)).alias(PLACE)
@@ -241,7 +248,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         return result
     now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
     images = (now.select(f"{_WAS}.*"), 1), (found.where(F.col(_THERE) > 0).select(f"{_WAS}.*"), -1)
-    return replace(result, nulls=dict(zip(columns, counts[3:], strict=True)), images=images)
+    return replace(result, nulls=dict(zip(columns, nulls, strict=True)), images=images)
 
 
 def _pack_old(table: DataFrame, identity: Identity, columns: Sequence[T.StructField], *, keep_old: bool) -> DataFrame:
@@ -261,26 +268,19 @@ def _pack_old(table: DataFrame, identity: Identity, columns: Sequence[T.StructFi
 
 def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> Column:
     """Return what is remembered of a row: some values, and of the others whether there is one."""
-    values = {name: F.col(row).getField(name) for name in columns}
-    seen = {name: each if name in remember else F.when(each.isNotNull(), True) for name, each in values.items()}
-    return F.struct(*[each.alias(name) for name, each in seen.items()])
+    values = {name: quote(row, name) for name in columns}
+    seen = {
+        name: each if name in remember else call("nullif", each + " IS NOT NULL", "false")
+        for name, each in values.items()
+    }
+    return F.expr(call("struct", *[" AS ".join([each, quote(name)]) for name, each in seen.items()]))
 
 
-def _count_steps(letter: str) -> Column:
-    return add_up(F.size(F.filter(_STEPS, lambda each: each == letter)))
-
-
-def _list_steps() -> Column:
-    """Return the operations that lead from the rows of an identity to those that it shall have; null for none."""
-    wanted, there = F.col(_WANTED).cast("int"), F.col(_THERE)
-    inserts = F.array_repeat(F.lit("I"), wanted)
-    return (
-        F.when((wanted == there) & (F.col(_EQUAL) == there), None)
-        .when(there == 0, inserts)
-        .when(wanted == 0, F.array(F.lit("D")))
-        .when((wanted == 1) & (there == 1), F.array(F.lit("U")))
-        .otherwise(F.concat(F.array(F.lit("D")), inserts))
-    )
+def _count_nulls_more(name: str) -> str:
+    """Return by how many rows a column is null in more new rows than in old ones."""
+    now = " AND ".join([quote(_NEW) + " IS NOT NULL", quote(_NEW, name) + " IS NULL"])
+    before = " AND ".join([quote(_THERE) + " > 0", quote(_WAS, name) + " IS NULL"])
+    return " - ".join([call("count_if", now), call("count_if", before)])
 
 
 def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
@@ -313,12 +313,13 @@ def _pair(
         {each.name: each.dataType for each in rows.select(f"{row}.*").schema}
         for rows, row in ((fresh, _NEW), (stale, _OLD))
     )
-    same = reduce(and_, [_compare(name, kind, were[name]) for name, kind in kinds.items()])
-    lost = [
-        tell_emptied(before.getField(name), were[name], now.getField(name), kind)
-        for name, kind in kinds.items()
-        if name in emptied_in
-    ]
+    same = _compare(kinds, were)
+    nested = [name for name in emptied_in if isinstance(kinds.get(name), T.StructType | T.ArrayType | T.MapType)]
+    lost = [tell_emptied(before.getField(n), were[n], now.getField(n), kinds[n]) for n in nested]
+    leaves = [name for name in emptied_in if name in kinds and name not in nested]
+    if leaves:  # Spark makes no deep tree of a chain in a text
+        parts = [" AND ".join([quote(_NEW, n) + " IS NULL", quote(_OLD, n) + " IS NOT NULL"]) for n in leaves]
+        lost.append(F.expr(" OR ".join(parts)))
     return fresh.join(stale, on=condition, how="full").select(
         *[F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)).alias(name) for name in names],
         now,
@@ -343,12 +344,20 @@ def _count_copies(pairs: DataFrame, names: Sequence[str]) -> DataFrame:
     )
 
 
-def _compare(name: str, kind: T.DataType, was: T.DataType) -> Column:
-    """Tell whether a column of the new row says the same as in the old one. Whether a part may be null is no matter."""
-    if kind.simpleString().lower() != was.simpleString().lower():
+def _compare(kinds: Mapping[str, T.DataType], were: Mapping[str, T.DataType]) -> Column:
+    """Tell whether the new row says the same as the old one. Whether a part may be null is no matter.
+
+    A plan that compares a thousand columns one by one takes Spark a minute; but maps are not compared within a struct.
+    """
+    texts = {name: kind.simpleString().lower() for name, kind in kinds.items()}
+    if any(text != were[name].simpleString().lower() for name, text in texts.items()):
         return F.lit(False)
-    now, before = (make_comparable(F.col(row).getField(name), kind) for row in (_NEW, _OLD))
-    return now.eqNullSafe(before)
+    maps = [name for name, text in texts.items() if "map<" in text]
+    rows = F.col(_NEW), F.col(_OLD)
+    pairs = [[make_comparable(row.getField(name), kinds[name]) for row in rows] for name in maps]
+    if len(maps) < len(kinds):
+        pairs.append([row.dropFields(*map(quote, maps)) if maps else row for row in rows])
+    return reduce(and_, [now.eqNullSafe(before) for now, before in pairs])
 
 
 # --- What a value has lost ------------------------------------------------------------------------------------------

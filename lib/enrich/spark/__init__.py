@@ -14,5 +14,4 @@ ADAPTIVE_BY_CHANGE = "spark.enrich.adaptiveByChange"
 
 def adapts_to_change(session: SparkSession) -> bool:
     """Tell whether runs shall choose adaptive execution by themselves, and nobody has switched it off."""
-    chosen = session.sparkContext.getConf().get(ADAPTIVE_BY_CHANGE, "false") == "true"
-    return chosen and session.conf.get(ADAPTIVE, "true") == "true"
+    return session.conf.get(ADAPTIVE_BY_CHANGE, "false") == "true" and session.conf.get(ADAPTIVE, "true") == "true"
