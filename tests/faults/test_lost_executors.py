@@ -76,12 +76,14 @@ def test_rows_that_large_lookups_are_filtered_by_are_computed_anew_once(
     compute_once = run.compute_once
     monkeypatch.setattr(run, "compute_once", lose_first)
     monkeypatch.setattr(run, "LARGE_LOOKUP", 0)
+    lab.table("towns", "name", {"name": pa.string()}, [{"name": "owner1"}, {"name": "owner2"}])
     lab.table("owners", "id", COLUMNS, [{"id": key, "name": f"owner{key}"} for key in (1, 2)])
     lab.table("items", "id", {"id": pa.int64(), "owner": pa.int64()}, [{"id": key, "owner": 1} for key in (1, 2, 3)])
     lab.job(
-        "job: owned\nsources:\n  items: {table: items, key: id}\n  owners: {table: owners, key: id}\nfrom: items\n"
-        "join:\n  owners: {kind: foreign_key, on: items.owner}\n"
-        "select: {id: items.id, owner: owners.name}\ntarget: {table: owned}\n"
+        "job: owned\nsources:\n  items: {table: items, key: id}\n  owners: {table: owners, key: id}\n"
+        "  towns: {table: towns, key: name}\nfrom: items\n"
+        "join:\n  owners: {kind: foreign_key, on: items.owner}\n  towns: {kind: foreign_key, on: owners.name}\n"
+        "select: {id: items.id, owner: towns.name}\ntarget: {table: owned}\n"
     )
     assert lab.run().status == "created"
     lab.put("items", {"id": 1, "owner": 2})

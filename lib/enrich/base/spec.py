@@ -103,6 +103,9 @@ class Affected:
     ranges: Mapping[str, Range] = field(default_factory=dict)  # of parts of ``left`` by which files are skipped
     # Of the driving source or the lookup of a table join: affected rows that need not be read.
     known: Mapping[str, KnownRows] = field(default_factory=dict)
+    went: DataFrame | None = (
+        None  # __enrich_k* and the driving source's struct: rows that are joined for their partners
+    )
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ full   (l, r)          (l, null)              (null, r)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,10 +34,11 @@ from enrich.base.spec import (
     name_partners,
     name_reference,
     name_right_key,
+    quote,
 )
 from enrich.frames.columns import (
-    add_up,
     aggregate,
+    call,
     drop_nulls,
     evaluate_where,
     has_null,
@@ -140,6 +142,7 @@ class Sources:
         large: Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a
             lookup is sorted for the join.
         keep: Makes a frame that is used twice compute once, where that is no whole table.
+        narrowed: Alias -> the rows that affected rows may refer to, of large lookups that have been asked for.
     """
 
     spec: JoinSpec
@@ -147,6 +150,7 @@ class Sources:
     kind_of: Callable[[Step], StepKind]
     large: frozenset[str] = frozenset()
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    narrowed: dict[str, DataFrame] = field(default_factory=dict)
 
     def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
         """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
@@ -170,6 +174,8 @@ class Sources:
 
 
 ALIVE = "__enrich_alive"
+WENT = "__enrich_went"
+"""Whether a row is one that went: it is joined beside the rows that are there, for its partners alone."""
 VERDICT = "__enrich_verdict"
 """Why a reference whose values the lookup has has a partner, or why not: a reason."""
 SALT, _ZERO = "__enrich_salt", "__enrich_zero"
@@ -182,11 +188,13 @@ def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
 
     Returns:
         ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join, or an interval join),
-        ``LIVE``, one ``name_partners`` a join, and the target's columns.
+        ``LIVE``, one ``name_partners`` a join, and the target's columns; ``WENT`` where rows that went come along.
     """
     spec = sources.spec
     rows = add_key(spec, apply_steps(sources, affected, spec.steps))
     identity = list_identity(rows)
+    if WENT in rows.columns:
+        identity, rows = [*identity, WENT], rows.withColumn(ALIVE, F.col(ALIVE) & ~F.col(WENT))
     # A row that the condition keeps out must not fail in an expression that the condition guards.
     outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
     rows = rows.withColumn(LIVE, _meet_condition(spec))
@@ -230,9 +238,13 @@ def _meet_condition(spec: JoinSpec) -> Column:
 
 
 def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
-    """Apply ``steps`` left to right to the driving rows, or to the affected ones of them."""
+    """Apply ``steps`` left to right to the driving rows, or to the affected ones of them, and to those that went."""
     keys = name_left_key(len(sources.spec.key_columns))
-    return _join_steps(sources, sources.affected_rows(sources.spec.driving, keys, affected), affected, steps)
+    rows = sources.affected_rows(sources.spec.driving, keys, affected)
+    if affected is not None and affected.went is not None:
+        went = affected.went.withColumn(WENT, F.lit(True))
+        rows = rows.withColumn(WENT, F.lit(False)).unionByName(went)
+    return _join_steps(sources, rows, affected, steps)
 
 
 def _join_steps(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
@@ -317,19 +329,23 @@ def bury(rows: DataFrame) -> DataFrame:
     return rows.withColumns({name: F.when(F.col(ALIVE), F.col(name)) for name in aliases})
 
 
-def look_up(sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, DataFrame]:
-    """Return rows, to go on with, and those of their lookup that they may refer to, in their columns ``wanted``.
+def look_up(sources: Sources, step: Step, affected: Affected | None, parts: int) -> DataFrame:
+    """Return the rows of a lookup that affected rows may refer to, by the first ``parts`` of its key; None: all of it.
 
-    These may be the first parts of the lookup's key alone.
+    What they refer to is found by the joins that decide it alone. So no plan holds what all joins before have made of
+    the rows twice, and no join waits until these are computed.
     """
-    names = name_reference(len(wanted))
     lookup = sources.frame(step.alias, name_reference(len(sources.spec.sources[step.alias].key)))
-    if step.alias not in sources.large:
-        return rows, lookup
-    rows = sources.keep(rows)
-    keys = F.broadcast(drop_nulls(rows.select(*wanted).toDF(*names)).distinct())
-    lookup = lookup.join(keys, on=names, how="left_semi")
-    return rows, sources.keep(lookup) if step.at is not None else lookup
+    if affected is None or step.alias not in sources.large:
+        return lookup
+    if step.alias not in sources.narrowed:
+        names = name_reference(parts)
+        keys = F.broadcast(find_references(sources, step, affected).select(*names).distinct())
+        found = lookup.join(keys, on=names, how="left_semi")
+        others = [each for each in sources.spec.steps if each.alias in sources.large]
+        decides = any(step.alias == each.alias for of in others for each in list_deciding_steps(sources.spec, of))
+        sources.narrowed[step.alias] = sources.keep(found) if decides or step.at is not None else found
+    return sources.narrowed[step.alias]
 
 
 def spread_nulls(keys: Sequence[str], names: Sequence[str]) -> Column:
@@ -348,24 +364,33 @@ def join_spread(rows: DataFrame, lookup: DataFrame, same: Column) -> DataFrame:
 _PARTS = ("rows", "matched", "nulls")
 
 
-def sum_partners(
-    rows: DataFrame, steps: Sequence[Step], marks: Mapping[str, Column] | None = None
-) -> tuple[int, dict[str, LookupState], dict[str, int]]:
-    """Count rows, with one ``name_partners`` a step, and conditions on them; add up how each join went for them.
+class Partners(NamedTuple):
+    """How joins went: for so many rows, without pairs; alias -> how, for these and for rows that went; ``marks``."""
 
-    Returns:
-        The number of rows, without pairs; alias -> how the join went; for how many rows each of ``marks`` is true.
-    """
+    rows: int
+    now: dict[str, LookupState]
+    went: dict[str, LookupState] | None
+    marks: dict[str, int]
+
+
+def sum_partners(rows: DataFrame, steps: Sequence[Step], marks: Mapping[str, Column] | None = None) -> Partners:
+    """Count rows, with one ``name_partners`` a step, and conditions on them; add up how each join went for them."""
     marks = marks or {}
-    sums = [add_up(F.col(name_partners(step.alias)).getField(part)) for step in steps for part in _PARTS]
+    moments = [quote(WENT) + " = false", quote(WENT)] if WENT in rows.columns else ["true"]
+    sums = [
+        " ".join(["coalesce(sum(", quote(name_partners(step.alias), part), ") FILTER (WHERE", moment, "), 0)"])
+        for moment in moments
+        for step in steps
+        for part in _PARTS
+    ]
     # Each row on the left of the pairs of an interval join is there by itself, too.
     has_pairs = any(step.interval is not None for step in steps)
-    counted_rows = F.count_if(has_null(list_identity(rows))) if has_pairs else F.count("*")
+    counted_rows = F.count_if(has_null(list_identity(rows))) if has_pairs else call("count_if", moments[0])
     found = aggregate(rows, counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()])
-    end = 1 + len(sums)
-    counted = (found[i : i + len(_PARTS)] for i in range(1, end, len(_PARTS)))
-    partners = {step.alias: LookupState(*each) for step, each in zip(steps, counted, strict=True)}
-    return found[0], partners, dict(zip(marks, found[end:], strict=True))
+    size, end = len(_PARTS), 1 + len(sums)
+    counted = iter([LookupState(*found[i : i + size]) for i in range(1, end, size)])
+    now, *went = [{step.alias: next(counted) for step in steps} for _ in moments]
+    return Partners(found[0], now, went[0] if went else None, dict(zip(marks, found[end:], strict=True)))
 
 
 def count_referring(alias: str) -> Column:

@@ -21,7 +21,7 @@ from operator import add
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import Step, name_left_key, name_reference
+from enrich.base.spec import Step, name_reference
 from enrich.frames import join
 from enrich.frames.columns import are_equal, evaluate_where, pack_rows
 from enrich.frames.join import SALT, VERDICT, Sources, spread_nulls
@@ -44,15 +44,12 @@ class AsOf(ForeignKey):
     The last part of the lookup's key is found first: the time from which that version holds.
     """
 
-    def search(
-        self, sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]
-    ) -> tuple[DataFrame, DataFrame, Sequence[str]]:
+    def search(self, rows: DataFrame, lookup: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, Sequence[str]]:
         """Find the time from which the version of the row's moment holds."""
-        rows, lookup = join.look_up(sources, step, rows, wanted[:-1])
         rows = find_latest(rows, lookup.select(*name_reference(len(wanted))), wanted)
         found = [*wanted[:-1], LATEST]
-        salt = spread_nulls(name_left_key(len(sources.spec.key_columns)), found)
-        return rows.withColumn(SALT, salt), lookup, found
+        keys = [name for name in rows.columns if name.startswith("__enrich_k")]
+        return rows.withColumn(SALT, spread_nulls(keys, found)), found
 
     def accept(self, step: Step, last: Column) -> Column:
         """Return the version where it holds at the moment ``last``."""

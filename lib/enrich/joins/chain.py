@@ -29,9 +29,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import spec as specs
-from enrich.base.result import Counts, Lookup, Lookups
+from enrich.base.result import Counts, Lookup, Lookups, LookupState
 from enrich.base.schemas import strip_type
-from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, name_right_key
+from enrich.base.spec import Affected, JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
 from enrich.frames import join
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
@@ -195,14 +195,17 @@ def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bo
     return moved if same else None
 
 
-def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows:
+def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Join the affected rows anew, and count the partners that they have found."""
     spec = get_spec(run)
-    frame = run.keep(join.join_all(run.sources_for(affected), affected))
+    went = _find_rows_that_went(run, spec, changed, affected)
+    joined = affected if affected is None or went is None else replace(affected, went=went)
+    frame = run.keep(join.join_all(run.sources_for(affected), joined))
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
     marks = mark_rows(spec.columns) if run.plan.everything and not run.plan.may_quarantine else {}
     marks = {name: F.col(specs.LIVE) & mark for name, mark in marks.items()}
-    found, partners, tally = sum_partners(frame, spec.steps, marks)
+    found, partners, were, tally = sum_partners(frame, spec.steps, marks)
+    frame = frame if were is None else frame.where(~F.col(join.WENT)).drop(join.WENT)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
     counts = Counts(
@@ -210,7 +213,21 @@ def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows
         null_foreign_keys=sum(each.null_references for each in lookups.values()) - ids,
         null_list_ids=ids,
     )
-    return Rows(frame, counts, lookups=lookups, tally=tally)
+    return Rows(frame, counts, lookups=lookups, went=were, tally=tally)
+
+
+def _find_rows_that_went(run: Run, spec: JoinSpec, changed: Changes, affected: Affected | None) -> DataFrame | None:
+    """Return the affected driving rows as they were, where these few are all that has changed, and joins add no rows.
+
+    Joined beside those that came, they tell how joins went before without a query of its own.
+    """
+    is_few = affected is not None and run.plan.recorded_state is not None and run.are_few(affected.count)
+    is_alone = [*changed.differing] == [spec.driving] and _take_counts(run, spec, changed) is not None
+    adds = any(step.keeps_right or not run.now.kind_of(step).carries for step in spec.steps)
+    if not is_few or not is_alone or adds or not spec.steps:
+        return None
+    went, names = find_moved_rows(run.now, changed, spec.driving, come=False), name_left_key(len(spec.key_columns))
+    return None if went is None else drop_nulls(pack_rows(went, spec.sources[spec.driving], names), names)
 
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
@@ -246,6 +263,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
     spec = get_spec(run)
     if _keeps_partners(run, spec, changed):
         return recorded
+    steps = _list_touched(spec, changed)
     # At the window's start a source was what it is, without the rows of its changed keys, and with those that have
     # gone: no older version is opened, but where the feed does not tell.
     sources = run.sources_for(affected)
@@ -271,19 +289,40 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
             stayed = snapshots[alias].withColumns(parts)
             stayed = stayed.join(net.select_changed(), on=[*parts], how="left_anti").drop(*parts)
             snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
-    were = _count_partners(replace(sources, snapshots=snapshots), replace(affected, known=known))
-    return {alias: recorded[alias] + each + -were[alias] for alias, each in now.items()}
+    same = {alias: rows for alias, rows in sources.narrowed.items() if alias not in {step.alias for step in steps}}
+    sources = replace(sources, snapshots=snapshots, narrowed=same)
+    were = _count_partners(sources, replace(affected, known=known), steps)
+    return {
+        alias: recorded[alias] + (each + -were[alias] if alias in were else LookupState())
+        for alias, each in now.items()
+    }
+
+
+def _list_touched(spec: JoinSpec, changed: Changes) -> list[Step]:
+    """Return the joins that may go otherwise than before: those that see what has changed, or what these leave."""
+    moved = {alias for alias, net in changed.net.items() if net.count}
+    if moved & {*list_sharing(spec)}:
+        return list(spec.steps)
+    touched: list[Step] = []
+    for step in spec.steps:
+        if step.alias in moved or step.reads & moved or any(each.how in ("inner", "right") for each in touched):
+            touched.append(step)
+            moved.add(step.alias)
+    return touched
 
 
 def recount_lookups(run: Run) -> Lookups:
     """Count how each join goes over all driving rows."""
-    return _count_partners(run.now, None)
+    return _count_partners(run.now, None, get_spec(run).steps)
 
 
-def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
-    """Count how each join goes for driving rows, as it does on the way to the target; None: for all of them."""
-    steps = join.leave_own_rows_out(sources.spec.steps)
-    return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
+def _count_partners(sources: Sources, affected: Affected | None, wanted: Sequence[Step]) -> Lookups:
+    """Count how joins go for driving rows, as they do on the way to the target; None: for all of them."""
+    before = [each for step in wanted for each in join.list_deciding_steps(sources.spec, step, exact=True)]
+    # Pairs are counted by each join that sees them.
+    steps = [step for step in sources.spec.steps if step in (*before, *wanted) or step.interval is not None]
+    steps = join.leave_own_rows_out(steps)
+    return sum_partners(join.apply_steps(sources, affected, steps), steps).now
 
 
 def _keeps_partners(run: Run, spec: JoinSpec, changed: Changes) -> bool:

@@ -36,7 +36,7 @@ class ForeignKey(StepKind):
 
     def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
         """Join the lookup; with right and full, add its rows that no row refers to."""
-        joined = self.join_referenced(sources, rows, step)
+        joined = self.join_referenced(sources, rows, step, affected)
         if not step.keeps_right:
             return joined
         names, rights = name_reference(len(step.on)), name_right_key(len(step.on))
@@ -48,7 +48,9 @@ class ForeignKey(StepKind):
         alone = lookup.join(drop_nulls(used).distinct(), on=are_equal(rights, names), how="left_anti")
         return join.bury(joined).unionByName(alone.withColumn(ALIVE, F.lit(True)), allowMissingColumns=True)
 
-    def join_referenced(self, sources: Sources, rows: DataFrame, step: Step) -> DataFrame:
+    def join_referenced(
+        self, sources: Sources, rows: DataFrame, step: Step, affected: Affected | None = None
+    ) -> DataFrame:
         """Join the rows of a lookup that rows refer to; an outer join would send all null references to one task."""
         spec = sources.spec
         names, keys = name_reference(len(step.references)), name_left_key(len(spec.key_columns))
@@ -58,7 +60,8 @@ class ForeignKey(StepKind):
         rows = rows.drop("key") if spec.has_key else rows
         rows = rows.withColumn(SALT, join.spread_nulls(keys, wanted))
         is_null = has_null(wanted)
-        rows, lookup, found = self.search(sources, step, rows, wanted)
+        lookup = join.look_up(sources, step, affected, len(step.on))
+        rows, found = self.search(rows, lookup, wanted)
         joined = join.join_spread(rows, lookup, are_equal(found, names))
         joined = joined.withColumn(step.alias, self.accept(step, F.col(wanted[-1])))
         matched = F.col(step.alias).isNotNull()
@@ -68,11 +71,9 @@ class ForeignKey(StepKind):
             added[ALIVE] = F.col(ALIVE) & matched
         return joined.withColumns(added).drop(*names, *wanted, *found, SALT)
 
-    def search(
-        self, sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]
-    ) -> tuple[DataFrame, DataFrame, Sequence[str]]:
-        """Return rows that refer to ``wanted``, those of the lookup, and the columns that equal its whole key."""
-        return *join.look_up(sources, step, rows, wanted), wanted
+    def search(self, rows: DataFrame, lookup: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, Sequence[str]]:  # noqa: ARG002
+        """Return rows that refer to ``wanted``, and the columns that equal the whole key of a lookup."""
+        return rows, wanted
 
     def accept(self, step: Step, last: Column) -> Column:  # noqa: ARG002
         """Return the lookup's struct where it counts as a partner, given the last part of the reference."""

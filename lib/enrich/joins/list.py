@@ -41,7 +41,7 @@ class List(StepKind):
         rows = rows.where(items.isNull() | (F.size(items) > 0)).select(*identity, F.explode_outer(items).alias(_ITEM))
         return rows, [_take_id(spec, step)]
 
-    def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:  # noqa: ARG002
+    def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
         """Join each element of an array in place; order, duplicates and null elements follow the row's own list."""
         spec = sources.spec
         rows = join.add_key(spec, rows).withColumn(_ITEMS, guard(step, step.elements or ""))
@@ -56,7 +56,7 @@ class List(StepKind):
             ranked = exploded.withColumn("__enrich_rank", F.row_number().over(window))
             exploded = ranked.where(F.col("__enrich_rank") == 1).drop("__enrich_rank")
         exploded = exploded.withColumn(SALT, join.spread_nulls([*identity, _AT], [_ID]))
-        exploded, lookup = join.look_up(sources, step, exploded, [_ID])
+        lookup = join.look_up(sources, step, affected, 1)
         found = join.join_spread(exploded, lookup, are_equal([_ID], name_reference(1)))
         lists = collect_elements(found, identity, spec.sources[step.alias], step)
         result = F.coalesce(F.col(_LIST), F.array().cast(lists.schema[_LIST].dataType))

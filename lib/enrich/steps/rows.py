@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.failpoints import pass_point
-from enrich.base.result import Counts, Finding, Lookup
+from enrich.base.result import Counts, Finding, Lookup, Lookups
 from enrich.base.schemas import strip_type
 from enrich.base.spec import LIVE, OPERATION, Affected, DataType, quote
 from enrich.frames.columns import Ranges, count_with_ranges
@@ -28,6 +28,7 @@ class Rows:
         frame: The identity's columns, ``LIVE``, one ``name_partners`` a join, and the target's columns.
         counts: Affected keys and nulls in references.
         lookups: Alias -> how its join went.
+        went: Alias -> how its join went for these rows before, where nothing else can have gone otherwise; else None.
         values: A mirror's values, and those with several holders.
         tally: What ``mark_rows`` counts, over the live rows; empty where they are not the whole target.
     """
@@ -36,6 +37,7 @@ class Rows:
     counts: Counts
     findings: tuple[Finding, ...] = ()
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    went: Lookups | None = None
     values: tuple[int, int] = (0, 0)
     tally: Mapping[str, int] = field(default_factory=dict)
 

@@ -44,6 +44,8 @@ def count_lookups(run: Run, changed: Changes, affected: Affected | None, rows: R
         return now
     if recorded is None:
         return kind.recount_lookups(run)
+    if rows.went is not None:
+        return {alias: recorded.lookups[alias] + each + -rows.went[alias] for alias, each in now.items()}
     return kind.count_lookups(run, changed, affected, recorded.lookups, now)
 
 
