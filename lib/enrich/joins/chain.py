@@ -200,7 +200,8 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     spec = get_spec(run)
     went = _find_rows_that_went(run, spec, changed, affected)
     joined = affected if affected is None or went is None else replace(affected, went=went)
-    frame = run.keep(join.join_all(run.sources_for(affected), joined))
+    with run.joining(affected):
+        frame = run.keep(join.join_all(run.sources_for(affected), joined))
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
     marks = mark_rows(spec.columns) if run.plan.everything and not run.plan.may_quarantine else {}
     marks = {name: F.col(specs.LIVE) & mark for name, mark in marks.items()}
@@ -268,7 +269,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
     # gone: no older version is opened, but where the feed does not tell.
     sources = run.sources_for(affected)
     names = name_left_key(len(spec.key_columns))
-    sharing, snapshots, known = list_sharing(spec), dict(sources.snapshots), {}
+    sharing, snapshots, known, opened = list_sharing(spec), dict(sources.snapshots), {}, False
     for alias in spec.sources:
         net = changed.net.get(alias)
         if net is None or not net.count:
@@ -277,7 +278,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
             continue
         gone = find_moved_rows(sources, changed, alias, come=False)
         if gone is None:
-            snapshots[alias] = run.snapshot(alias, run.plan.window[alias].start)
+            snapshots[alias], opened = run.snapshot(alias, run.plan.window[alias].start), True
         elif alias in sharing:
             stayed = sources.affected_rows(alias, names, affected)
             stayed = stayed.join(net.select_changed().toDF(*names), on=names, how="left_anti")
@@ -287,11 +288,13 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
             key = spec.sources[alias].key
             parts = dict(zip(name_reference(len(key)), map(take_column, key), strict=True))
             stayed = snapshots[alias].withColumns(parts)
-            stayed = stayed.join(net.select_changed(), on=[*parts], how="left_anti").drop(*parts)
+            keys = F.broadcast(net.select_changed()) if run.are_few(net.count) else net.select_changed()
+            stayed = stayed.join(keys, on=[*parts], how="left_anti").drop(*parts)
             snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
     same = {alias: rows for alias, rows in sources.narrowed.items() if alias not in {step.alias for step in steps}}
     sources = replace(sources, snapshots=snapshots, narrowed=same)
-    were = _count_partners(sources, replace(affected, known=known), steps)
+    with run.joining(None if opened else affected):
+        were = _count_partners(sources, replace(affected, known=known), steps)
     return {
         alias: recorded[alias] + (each + -were[alias] if alias in were else LookupState())
         for alias, each in now.items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Concatenate, ParamSpec, TypeVar, cast
@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType as SparkType
 from enrich.base.result import Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
 from enrich.delta import extents, reads
+from enrich.delta.sink import hold_settings
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
 from enrich.frames.difference import Identity
@@ -27,6 +28,7 @@ R = TypeVar("R")
 
 LARGE_LOOKUP = 2**20  # bytes from which on a lookup is filtered by what the affected rows refer to
 FEW = 100_000  # affected rows whose references are sent to every task, and that need no adaptive plans
+_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 _IN_A_LIST = 10  # references that a list is taken to have, which nobody has counted
 
 
@@ -62,6 +64,15 @@ class Run:
     def are_few(self, count: int) -> bool:
         """Return whether affected rows are so few that what they refer to is sent to every task."""
         return count <= FEW
+
+    def joining(self, affected: Affected | None) -> AbstractContextManager[None]:
+        """Let joins of few rows, planned inside the block, sort both sides: broadcasting one takes a Spark job.
+
+        A large lookup has been filtered by then, by keys that are broadcast all the same; but not where it adds rows.
+        """
+        few = affected is not None and self.are_few(affected.count)
+        adds = self.plan.spec.right_step() is not None or self.plan.spec.interval_step is not None
+        return hold_settings(self.session, {_BROADCAST: "-1"} if few and not adds else {})
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
