@@ -253,11 +253,12 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
 
 def _pack_old(table: DataFrame, identity: Identity, columns: Sequence[T.StructField], *, keep_old: bool) -> DataFrame:
     """Return the identity's columns of a table's rows, the rows as ``_OLD``, and ``PLACE``, if that is known."""
-    missing = [each for each in columns if each.name not in table.columns]
-    row = F.struct(
-        *[F.col(quote(each.name)) for each in columns if each not in missing],
-        *[F.lit(None).cast(each.dataType).alias(each.name) for each in missing],
-    )
+    # In the order of the new rows: rows are compared as wholes.
+    parts = [
+        F.col(quote(each.name)) if each.name in table.columns else F.lit(None).cast(each.dataType).alias(each.name)
+        for each in columns
+    ]
+    row = F.struct(*parts)
     place = F.struct(f"{PLACE}.*", *([row.alias(WAS)] if keep_old else [])).alias(PLACE)
     return table.select(
         *[part.alias(name) for name, part in identity.of().items()],

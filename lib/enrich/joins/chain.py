@@ -223,7 +223,7 @@ def _find_rows_that_went(run: Run, spec: JoinSpec, changed: Changes, affected: A
     Joined beside those that came, they tell how joins went before without a query of its own.
     """
     is_few = affected is not None and run.plan.recorded_state is not None and run.are_few(affected.count)
-    is_alone = [*changed.differing] == [spec.driving] and _take_counts(run, spec, changed) is not None
+    is_alone = [*changed.differing] == [spec.driving] and _take_counts(spec, changed) is not None
     adds = any(step.keeps_right or not run.now.kind_of(step).carries for step in spec.steps)
     if not is_few or not is_alone or adds or not spec.steps:
         return None
