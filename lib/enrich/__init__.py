@@ -1,7 +1,7 @@
 """Keep joined Delta Lake tables right, incrementally, from cron.
 
     job -> window (pinned versions) -> changes (CDF, net per key) -> affected keys -> join at the pinned versions
-        -> expectations -> MERGE + cursor in one commit -> report
+        -> expectations -> one commit of rows and cursor (MERGE, or by position) -> report
 
 >>> import enrich
 >>> project = enrich.load_project("path/to/project", target="dev")      # files only, no JVM

@@ -1,7 +1,7 @@
 """One job, from its window to its commit; a stranger who reads this module knows the system.
 
     job -> window (pinned versions) -> changes (CDF, net per key) -> affected keys -> join at the pinned versions
-        -> expectations -> state -> MERGE + cursor + state in one commit -> report
+        -> expectations -> state -> one commit of rows, cursor and state (MERGE, or by position) -> report
 
 A full refresh and the first run are the same flow with "all keys". Every step returns what it found; what that makes of
 the run's result is put together here and nowhere else.

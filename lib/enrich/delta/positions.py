@@ -44,20 +44,14 @@ _HARMLESS = ("comment", "delta.columnMapping.", "delta.typeChanges")
 
 @dataclass(frozen=True)
 class OpenTable:
-    """A table at the version in which the places are valid.
-
-    Attributes:
-        columns: Its columns, in its order.
-        has_feed: Whether a commit has to tell what it changes.
-        old: The rows that go or are replaced.
-    """
+    """A table at the version in which the places are valid."""
 
     jvm: Any
     log: Any
     snapshot: Any
-    columns: tuple[str, ...]
-    has_feed: bool
-    old: DataFrame
+    columns: tuple[str, ...]  # its columns, in its order
+    has_feed: bool  # whether a commit has to tell what it changes
+    old: DataFrame  # the rows that go or are replaced
 
 
 def open_table(session: SparkSession, uri: str, version: int | None, changed: Changed) -> OpenTable | str:

@@ -68,30 +68,19 @@ _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
 @dataclass(frozen=True)
 class Commit:
-    """One commit to be made: what it records beside its rows, and how it is found in the log.
+    """One commit to be made: what it records beside its rows, and how it is found in the log."""
 
-    Attributes:
-        label: The table's name in messages.
-        locate: Tells where the table is; a catalog knows a new one only afterwards.
-        base: The version that the commit was planned on; None when it creates the table.
-        application: ``txnAppId``.
-        number: ``txnVersion``; Delta skips or refuses one that it knows, in the same instant as it commits.
-        record: ``userMetadata``, as JSON.
-        is_ours: Whether what a commit records is this commit's.
-        require: Called right before the table is written; raises what must stop that.
-        lost: Called when the log does not hold the commit; raises what is known of who was faster.
-        landed: Told the commit's version, also when an exception or a signal is on its way.
-    """
-
-    label: str
-    locate: Callable[[], str | None]
-    base: int | None
-    application: str
-    number: int
-    record: str
-    is_ours: Callable[[Mapping[str, Any]], bool]
-    require: Callable[[], None] = lambda: None
+    label: str  # the table's name in messages
+    locate: Callable[[], str | None]  # tells where the table is; a catalog knows a new one only afterwards
+    base: int | None  # the version that the commit was planned on; None when it creates the table
+    application: str  # ``txnAppId``
+    number: int  # ``txnVersion``; Delta skips or refuses one that it knows, in the same instant as it commits
+    record: str  # ``userMetadata``, as JSON
+    is_ours: Callable[[Mapping[str, Any]], bool]  # whether what a commit records is this commit's
+    require: Callable[[], None] = lambda: None  # called right before the table is written; raises what must stop that
+    # Called when the log does not hold the commit; raises what is known of who was faster.
     lost: Callable[[], None] = lambda: None
+    # Told the commit's version, also when an exception or a signal is on its way.
     landed: Callable[[int], None] = lambda _: None
 
 
@@ -146,26 +135,18 @@ def _record_commit(session: SparkSession, commit: Commit) -> AbstractContextMana
 
 @dataclass(frozen=True)
 class Changed:
-    """Rows that a table shall get, lose, or have with other values.
+    """Rows that a table shall get, lose, or have with other values."""
 
-    Attributes:
-        rows: The identity's columns, ``OPERATION`` and the table's columns.
-        identity: Column of ``rows`` -> what it equals over the table's columns below ``t``; inserts match no row.
-        has_nulls: Whether a part of the identity may be null, and then equals null.
-        operations: Operation -> number of rows, where there are any.
-        near: Conditions below ``t`` by which files are skipped; they are written to the log.
-        old: The table's rows that go or are replaced, with their places in the commit's base; None where these are not
-            known: ``frames.difference.Difference``.
-        replaced: How many these are.
-    """
-
-    rows: DataFrame
+    rows: DataFrame  # the identity's columns, ``OPERATION`` and the table's columns
+    # Column of ``rows`` -> what it equals over the table's columns below ``t``; inserts match no row.
     identity: Mapping[str, Column]
-    has_nulls: bool
-    operations: Mapping[str, int]
-    near: Sequence[Column] = ()
+    has_nulls: bool  # whether a part of the identity may be null, and then equals null
+    operations: Mapping[str, int]  # operation -> number of rows, where there are any
+    near: Sequence[Column] = ()  # conditions below ``t`` by which files are skipped; they are written to the log
+    # The table's rows that go or are replaced, with their places in the commit's base; None where these are not known:
+    # ``frames.difference.Difference``.
     old: DataFrame | None = None
-    replaced: int = 0
+    replaced: int = 0  # how many these are
 
     @property
     def columns(self) -> list[str]:

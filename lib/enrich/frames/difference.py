@@ -55,17 +55,11 @@ from enrich.frames.columns import (
 
 @dataclass(frozen=True)
 class Identity:
-    """How a table's rows are told apart.
+    """How a table's rows are told apart."""
 
-    Attributes:
-        left: Columns that hold the left key.
-        right: Columns that hold the lookup's key; they count only where the left key has a null.
-        has_pairs: Whether they always count, as in an interval join.
-    """
-
-    left: tuple[str, ...]
-    right: tuple[str, ...] = ()
-    has_pairs: bool = False
+    left: tuple[str, ...]  # columns that hold the left key
+    right: tuple[str, ...] = ()  # columns that hold the lookup's key; they count only where the left key has a null
+    has_pairs: bool = False  # whether they always count, as in an interval join
 
     @property
     def keys(self) -> list[str]:
@@ -146,36 +140,26 @@ _SENT = 1_000_000
 
 @dataclass(frozen=True)
 class Difference:
-    """What has to be written.
+    """What has to be written."""
 
-    Attributes:
-        rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes).
-        inserted: Rows that the table lacks.
-        updated: Rows that it has with other values.
-        deleted: Rows that it should not have, further copies of a row among them.
-        emptied: Updated rows in which a value becomes null, when that was asked.
-        has_copies: Whether several rows of the table may have one identity.
-        operations: Operation -> number of its rows in ``rows``, where there are any.
-        nulls: When images were asked for, column -> by how many rows it is null in more of the table than before.
-        images: When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
-        ranges: Parts of the identity -> their range in ``rows``; empty where nothing was compared.
-        old: Where the table's rows said where they stand, those that go or get other values: ``OPERATION``, the fields
-            of ``PLACE``, and, when that was asked, ``WAS``.
-        replaced: How many these are.
-    """
-
-    rows: DataFrame
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    emptied: int = 0
-    has_copies: bool = False
+    rows: DataFrame  # the identity's columns, ``OPERATION`` and the table's columns (null for deletes)
+    inserted: int = 0  # rows that the table lacks
+    updated: int = 0  # rows that it has with other values
+    deleted: int = 0  # rows that it should not have, further copies of a row among them
+    emptied: int = 0  # updated rows in which a value becomes null, when that was asked
+    has_copies: bool = False  # whether several rows of the table may have one identity
+    # Operation -> number of its rows in ``rows``, where there are any.
     operations: Mapping[str, int] = field(default_factory=dict)
+    # When images were asked for, column -> by how many rows it is null in more of the table than before.
     nulls: Mapping[str, int] = field(default_factory=dict)
+    # When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
     images: tuple[tuple[DataFrame, int], ...] = ()
+    # Parts of the identity -> their range in ``rows``; empty where nothing was compared.
     ranges: Ranges = field(default_factory=dict)
+    # Where the table's rows said where they stand, those that go or get other values: ``OPERATION``, the fields of
+    # ``PLACE``, and, when that was asked, ``WAS``.
     old: DataFrame | None = None
-    replaced: int = 0
+    replaced: int = 0  # how many these are
 
     @property
     def is_empty(self) -> bool:
@@ -496,14 +480,10 @@ _EXACT = {
 
 @dataclass(frozen=True)
 class QuarantineIdentity(Identity):
-    """How the rows of a quarantine are told apart: by the target's key, or by their content when they have none.
+    """How the rows of a quarantine are told apart: by the target's key, or by their content when they have none."""
 
-    Attributes:
-        columns: The target's columns.
-        stored: Those that the table does not have in their type yet -> what takes their place, over its columns.
-    """
-
-    columns: tuple[T.StructField, ...] = ()
+    columns: tuple[T.StructField, ...] = ()  # the target's columns
+    # Those that the table does not have in their type yet -> what takes their place, over its columns.
     stored: Mapping[str, Column] = field(default_factory=dict)
 
     @property

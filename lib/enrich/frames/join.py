@@ -85,12 +85,9 @@ class StepKind:
     """One kind of join: what it makes of rows, and which rows refer to what.
 
     ``enrich.joins`` has a module for each, with an instance as ``KIND``.
-
-    Attributes:
-        carries: Whether a row refers to one key at most, so that what refers and the driving row are read at once.
     """
 
-    carries = False
+    carries = False  # whether a row refers to one key at most, so that what refers and the driving row are read at once
 
     def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
         """Join a lookup to the rows so far.
@@ -134,22 +131,17 @@ class StepKind:
 
 @dataclass(frozen=True)
 class Sources:
-    """The pinned snapshots of a job.
-
-    Attributes:
-        snapshots: Alias -> rows with the used columns and no null in the key.
-        kind_of: A join -> what its kind does.
-        large: Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a
-            lookup is sorted for the join.
-        keep: Makes a frame that is used twice compute once, where that is no whole table.
-        narrowed: Alias -> the rows that affected rows may refer to, of large lookups that have been asked for.
-    """
+    """The pinned snapshots of a job."""
 
     spec: JoinSpec
-    snapshots: Mapping[str, DataFrame]
-    kind_of: Callable[[Step], StepKind]
+    snapshots: Mapping[str, DataFrame]  # alias -> rows with the used columns and no null in the key
+    kind_of: Callable[[Step], StepKind]  # a join -> what its kind does
+    # Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a lookup is
+    # sorted for the join.
     large: frozenset[str] = frozenset()
+    # Makes a frame that is used twice compute once, where that is no whole table.
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+    # Alias -> the rows that affected rows may refer to, of large lookups that have been asked for.
     narrowed: dict[str, DataFrame] = field(default_factory=dict)
 
     def frame(self, alias: str, names: Sequence[str]) -> DataFrame:

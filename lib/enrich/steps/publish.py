@@ -37,16 +37,12 @@ from enrich.steps.state import carry_state
 
 @dataclass(frozen=True)
 class StagedTable:
-    """What is about to be written to one table.
-
-    Attributes:
-        table: The table as it is; None: it is created.
-        whole: All rows, where they are written in place of the table's: of another job, or of other types.
-    """
+    """What is about to be written to one table."""
 
     difference: Difference
     identity: Identity
-    table: tables.TableState | None
+    table: tables.TableState | None  # the table as it is; None: it is created
+    # All rows, where they are written in place of the table's: of another job, or of other types.
     whole: DataFrame | None = None
 
     @property
@@ -68,17 +64,12 @@ class StagedTable:
 
 @dataclass(frozen=True)
 class StagedRun:
-    """What a run is about to write: to the target, and to the quarantine if there is anything.
-
-    Attributes:
-        compared: False when the target's rows have another key or other types than the new ones.
-        state: What the target will hold; None until it is counted.
-    """
+    """What a run is about to write: to the target, and to the quarantine if there is anything."""
 
     target: StagedTable
     quarantine: StagedTable | None = None
-    compared: bool = True
-    state: State | None = None
+    compared: bool = True  # False when the target's rows have another key or other types than the new ones
+    state: State | None = None  # what the target will hold; None until it is counted
 
     @property
     def changes(self) -> bool:

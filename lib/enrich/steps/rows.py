@@ -22,23 +22,16 @@ from enrich.steps.source_changes import Changes
 
 @dataclass(frozen=True)
 class Rows:
-    """The affected rows, computed anew.
+    """The affected rows, computed anew."""
 
-    Attributes:
-        frame: The identity's columns, ``LIVE``, one ``name_partners`` a join, and the target's columns.
-        counts: Affected keys and nulls in references.
-        lookups: Alias -> how its join went.
-        went: Alias -> how its join went for these rows before, where nothing else can have gone otherwise; else None.
-        values: A mirror's values, and those with several holders.
-        tally: What ``mark_rows`` counts, over the live rows; empty where they are not the whole target.
-    """
-
-    frame: DataFrame
-    counts: Counts
+    frame: DataFrame  # the identity's columns, ``LIVE``, one ``name_partners`` a join, and the target's columns
+    counts: Counts  # affected keys and nulls in references
     findings: tuple[Finding, ...] = ()
-    lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)  # alias -> how its join went
+    # Alias -> how its join went for these rows before, where nothing else can have gone otherwise; else None.
     went: Lookups | None = None
-    values: tuple[int, int] = (0, 0)
+    values: tuple[int, int] = (0, 0)  # a mirror's values, and those with several holders
+    # What ``mark_rows`` counts, over the live rows; empty where they are not the whole target.
     tally: Mapping[str, int] = field(default_factory=dict)
 
 

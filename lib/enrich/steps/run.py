@@ -34,19 +34,15 @@ _IN_A_LIST = 10  # references that a list is taken to have, which nobody has cou
 
 @dataclass
 class Run:
-    """One job's run inside Spark.
-
-    Attributes:
-        committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
-        seconds: Stage -> how long it took; fills as the stages end.
-        adapts: Whether the run chooses adaptive execution by the number of rows that it is about.
-    """
+    """One job's run inside Spark."""
 
     plan: Plan
     session: SparkSession
     cleanup: ExitStack
+    # Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
     committed: Callable[[JobResult], None] = lambda _: None
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # stage -> how long it took; fills as the stages end
+    # Whether the run chooses adaptive execution by the number of rows that it is about.
     adapts: bool = field(init=False)
     _narrowed: tuple[Affected | None, dict[str, DataFrame]] = field(init=False, default=(None, {}))  # the latest one's
 
