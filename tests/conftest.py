@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import settings
 
 from kit.counts import COUNTED
 from kit.lab import Lab, Prepared
@@ -38,6 +39,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[COUNTED], config.stash[OF_WORKERS] = {}, []
     # The soak is there to find; what people run before a commit is the same every time.
     seed = random.SystemRandom().randrange(1_000_000) if "ENRICH_SOAK" in os.environ else SEED
+    settings.register_profile("same", derandomize="ENRICH_SOAK" not in os.environ)
+    settings.load_profile("same")
     os.environ.setdefault("ENRICH_TEST_SEED", str(seed))
 
 
