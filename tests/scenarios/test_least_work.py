@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from enrich.delta import extents
+from enrich.delta import extents, sink
 from enrich.frames import join
 from enrich.steps import run
 from kit.lab import Lab, Prepared
@@ -204,9 +204,10 @@ def run_four_times(lab: Lab) -> None:
 
 @pytest.fixture
 def kept(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """Give a target in four files, with keys from 10 to 20, from 30 to 40 and so on, that counts as large."""
+    """Give a target in four files, with keys from 10 to 20, from 30 to 40 and so on: large, and written by MERGE."""
     lab = prepared("four files", run_four_times)
     monkeypatch.setattr(extents, "SMALL_TABLE", -1)
+    monkeypatch.setattr(sink, "wants_places", lambda _: False)
     return lab
 
 
