@@ -94,7 +94,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
 
     hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
     with pytest.MonkeyPatch.context() as patch, hold_settings(spark, hashing):
-        patch.setattr(sink, "_FEW", 0)
+        patch.setattr(positions, "FEW", 0)
         patch.setattr(sink, "touches_rows", bool)
         patch.setattr(sink, "_merge", merge_whole)
         patch.setattr(extents, "SMALL_TABLE", -1)

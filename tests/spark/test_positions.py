@@ -34,7 +34,7 @@ SCHEMA = "id long, name string, at struct<x: int, y: array<string>>"
 BEFORE: Rows = [(n, f"n{n}", (n, [f"y{n}", None])) for n in range(12)] + [(None, "none", None)]
 FEED = {tables.CHANGE_FEED: "true"}
 MAPPED = {"delta.columnMapping.mode": "name"}
-VECTORS = {positions.VECTORS: "true"}
+VECTORS = {tables.VECTORS: "true"}
 
 
 def make_table(spark: SparkSession, place: Path, properties: dict[str, str], rows: Rows = BEFORE) -> str:
@@ -216,7 +216,7 @@ def test_what_cannot_be_written_by_position_is_a_merge(
     assert "other columns" in ask(rows=changed.rows.withColumn("more", F.lit(1)))
     assert "other columns" in ask(rows=changed.rows.withColumn("name", F.lit(1)))
     assert "other columns" in ask(rows=changed.rows.drop("name"))
-    for name, properties in {"row": {"delta.enableRowTracking": "true"}, "none": {positions.VECTORS: "false"}}.items():
+    for name, properties in {"row": {"delta.enableRowTracking": "true"}, "none": {tables.VECTORS: "false"}}.items():
         place = make_table(spark, tmp_path / name, properties)
         assert ("rowTracking" if name == "row" else "no deletion vectors") in ask(place)
     spark.sql(

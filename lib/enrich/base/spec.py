@@ -103,9 +103,10 @@ class Affected:
     ranges: Mapping[str, Range] = field(default_factory=dict)  # of parts of ``left`` by which files are skipped
     # Of the driving source or the lookup of a table join: affected rows that need not be read.
     known: Mapping[str, KnownRows] = field(default_factory=dict)
-    went: DataFrame | None = (
-        None  # __enrich_k* and the driving source's struct: rows that are joined for their partners
-    )
+    # __enrich_k* and the driving source's struct, of rows that went: they are joined for their partners alone.
+    went: DataFrame | None = None
+    # Alias -> the rows of a large lookup that these may refer to, of those that a join has asked for.
+    narrowed: dict[str, DataFrame] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

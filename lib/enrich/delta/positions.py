@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +24,13 @@ from enrich.base.errors import Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, POSITIONAL, VECTOR_COLUMNS
 from enrich.base.spec import FILE, OPERATION, ROW, WAS, quote
+from enrich.delta.tables import CHANGE_FEED, VECTORS
 
 if TYPE_CHECKING:
     from enrich.delta.sink import Changed
 
-VECTORS = "delta.enableDeletionVectors"
 FEW = 100_000
-"""Rows that one task writes."""
+"""Rows that are sent to every task, and that one task writes."""
 _KNOWN = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"}
     | {"deletionVectors", "columnMapping", "timestampNtz", "clustering", "domainMetadata", "v2Checkpoint"}
@@ -75,16 +74,13 @@ def open_table(session: SparkSession, uri: str, version: int | None, changed: Ch
         raise
     except (Py4JError, TypeError, AttributeError):
         return "this release of Delta has other classes"
-    schema, has_feed = T.StructType.fromJson(json.loads(told["schemaString"])), _is_on(told, _FEED)
+    schema, has_feed = T.StructType.fromJson(json.loads(told["schemaString"])), _is_on(told, CHANGE_FEED)
     reason = _find_other_feature({*features}, told) or _find_other_columns(schema, changed.rows, {*changed.columns})
     if reason is None and has_feed:
         was = old.select(f"{WAS}.*") if WAS in old.columns else old.select(FILE)
         if _find_other_columns(schema, was, {*was.columns}):
             reason = "its feed needs all columns of the old rows"
     return reason or OpenTable(jvm, log, snapshot, tuple(schema.names), has_feed, old)
-
-
-_FEED = "delta.enableChangeDataFeed"
 
 
 def _is_on(metadata: Mapping[str, Any], name: str) -> bool:
@@ -125,31 +121,18 @@ class OtherClasses(Exception):
 
 
 def write_by_position(session: SparkSession, label: str, table: OpenTable, changed: Changed) -> None:
-    """Mark the old rows, write the new ones, and commit; the commit's record is in the session's settings.
+    """Mark the old rows, write the new ones, and commit; the record is in the settings of the session, the active one.
 
     Raises:
         Conflict: Other rows would go than those that were compared.
         OtherClasses: MERGE has to do it.
     """
     try:
-        with _let_be_active(session):
-            _write(session, label, table, changed)
+        _write(session, label, table, changed)
     except (Py4JJavaError, Py4JNetworkError):
         raise
     except (Py4JError, TypeError, AttributeError) as error:
         raise OtherClasses from error
-
-
-@contextmanager
-def _let_be_active(session: SparkSession) -> Iterator[None]:
-    """Let Delta take its settings, the record among them, from this session."""
-    sessions: Any = SparkSession._get_j_spark_session_class(session._jvm)
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(session._jsparkSession)
-    try:
-        yield
-    finally:
-        sessions.setActiveSession(before.get()) if before.isDefined() else sessions.clearActiveSession()
 
 
 def _write(session: SparkSession, label: str, table: OpenTable, changed: Changed) -> None:
@@ -168,7 +151,7 @@ def _write(session: SparkSession, label: str, table: OpenTable, changed: Changed
         spark,
         transaction,
         vectors.isEmpty() or vectors.get() > 0,  # those that are there are read and merged
-        _take_few(old.select(FILE, ROW), changed.replaced)._jdf,
+        gather_few(old.select(FILE, ROW), changed.replaced)._jdf,
         files,
         everything,
         some(F.col(FILE)._jc),
@@ -201,14 +184,14 @@ def list_written_rows(table: OpenTable, changed: Changed) -> DataFrame | None:
     """
     operation, ours = F.col(OPERATION), {name.lower(): name for name in changed.columns}
     count = sum(changed.operations.get(letter, 0) for letter in "IU")
-    new = _take_few(changed.rows, count).where(operation.isin("I", "U"))
+    new = gather_few(changed.rows, count).where(operation.isin("I", "U"))
     columns = [F.col(quote(ours[name.lower()])).alias(name) for name in table.columns]
     if not table.has_feed:
         return new.select(*columns) if count else None
     told = F.when(operation == "I", "insert").otherwise("update_postimage")
     new = new.select(*columns, F.explode(F.array(F.lit(None).cast("string"), told)).alias(_KIND))
     theirs = {name.lower(): name for name in table.old.select(f"{WAS}.*").columns}
-    gone = _take_few(table.old, changed.replaced).select(
+    gone = gather_few(table.old, changed.replaced).select(
         *[F.col(WAS).getField(theirs[name.lower()]).alias(name) for name in table.columns],
         F.when(operation == "U", "update_preimage").otherwise("delete").alias(_KIND),
     )
@@ -218,7 +201,8 @@ def list_written_rows(table: OpenTable, changed: Changed) -> DataFrame | None:
 _KIND = "_change_type"
 
 
-def _take_few(rows: DataFrame, count: int) -> DataFrame:
+def gather_few(rows: DataFrame, count: int) -> DataFrame:
+    """Return rows, few in one partition: one task writes them into one file."""
     return rows.coalesce(1) if count <= FEW else rows
 
 

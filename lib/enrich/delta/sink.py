@@ -62,7 +62,6 @@ def hold_settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[
             session.conf.unset(name) if old is None else session.conf.set(name, old)
 
 
-_FEW = 100_000  # rows that are sent to every task of a MERGE, and that are appended as one file
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
 
@@ -142,7 +141,8 @@ class Changed:
     identity: Mapping[str, Column]
     has_nulls: bool  # whether a part of the identity may be null, and then equals null
     operations: Mapping[str, int]  # operation -> number of rows, where there are any
-    near: Sequence[Column] = ()  # conditions below ``t`` by which files are skipped; they are written to the log
+    # Finds conditions below ``t`` by which a MERGE skips files; they are written to the log.
+    find_near: Callable[[], Sequence[Column]] = tuple
     # The table's rows that go or are replaced, with their places in the commit's base; None where these are not known:
     # ``frames.difference.Difference``.
     old: DataFrame | None = None
@@ -174,8 +174,8 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
             rows = changed.rows.select(*[F.col(quote(name)) for name in changed.columns])
             if not changed.operations:
                 rows = session.createDataFrame([], rows.schema)
-            elif changed.operations["I"] <= _FEW:
-                rows = rows.coalesce(1)
+            else:
+                rows = positions.gather_few(rows, changed.operations["I"])
             rows.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
         pass_point("merge.after")
 
@@ -194,7 +194,7 @@ def wants_places(table: tables.TableState | None) -> bool:
     if (
         table is None
         or os.environ.get("DATABRICKS_RUNTIME_VERSION")
-        or table.properties.get(positions.VECTORS, "false").lower() != "true"
+        or table.properties.get(tables.VECTORS, "false").lower() != "true"
     ):
         return False
     return extents.measure_table(table.uri).bytes > extents.SMALL_TABLE
@@ -231,14 +231,14 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
         theirs.eqNullSafe(F.col(f"s.{name}")) if changed.has_nulls else theirs == F.col(f"s.{name}")
         for name, theirs in changed.identity.items()
     ]
-    if sum(operations.values()) <= _FEW:
+    if sum(operations.values()) <= positions.FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
     kinds = {name: field.dataType for name, field in known.items()}
     values: Mapping[str, Column] = {
         quote(name): _require_fields(F.col("s." + quote(name)), kinds.get(name.lower())) for name in changed.columns
     }
     grows = bool(fit_columns(known.values(), [rows.schema[name] for name in changed.columns], "t."))
-    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.near]))
+    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.find_near()]))
     if grows:
         builder = builder.withSchemaEvolution()
     if "D" in operations:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Log: TypeAlias = "DeltaTable"
 """A table's log, opened at a version."""
 CHANGE_FEED = "delta.enableChangeDataFeed"
+VECTORS = "delta.enableDeletionVectors"
 RECENT = 20  # commits that are looked at first
 _HEAD = 65536
 _AT_ONCE = 32

@@ -65,7 +65,7 @@ log = logging.getLogger("enrich")
 
 _APPLICATION = "enrich.load"
 _RECORD = "enrich_load"
-_FEATURES = {tables.CHANGE_FEED: "true", "delta.enableDeletionVectors": "true"}
+_FEATURES = {tables.CHANGE_FEED: "true", tables.VECTORS: "true"}
 
 
 def load(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich load`

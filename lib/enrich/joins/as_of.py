@@ -48,8 +48,7 @@ class AsOf(ForeignKey):
         """Find the time from which the version of the row's moment holds."""
         rows = find_latest(rows, lookup.select(*name_reference(len(wanted))), wanted)
         found = [*wanted[:-1], LATEST]
-        keys = [name for name in rows.columns if name.startswith("__enrich_k")]
-        return rows.withColumn(SALT, spread_nulls(keys, found)), found
+        return rows.withColumn(SALT, spread_nulls(join.list_identity(rows), found)), found
 
     def accept(self, step: Step, last: Column) -> Column:
         """Return the version where it holds at the moment ``last``."""

@@ -63,7 +63,8 @@ def check_job(tree: Tree) -> list[Fault]:
     given = root.get("kind", Joins.name)
     kind = JOBS.get(given) if isinstance(given, str) else None
     draft = Draft(kind or JOBS[Joins.name], tree, root, sources, joins)
-    _check_sources(draft)
+    _check_names(draft)
+    _check_references(draft)
     for alias, source in draft.sources.items():
         for option in ("key", "normalise"):
             check_list(draft, source, option, ("sources", alias))
@@ -82,11 +83,8 @@ def check_job(tree: Tree) -> list[Fault]:
     return draft.faults
 
 
-def _check_sources(draft: Draft) -> None:
-    """The job is named as its file is; aliases are unlike each other and what expressions and the engine use.
-
-    ``from`` and the joins name sources, and every source is used by one of them.
-    """
+def _check_names(draft: Draft) -> None:
+    """The job is named as its file is; aliases are unlike each other and what expressions and the engine use."""
     name, file = draft.root.get("job"), PurePath(draft.tree.name)
     if isinstance(name, str) and name.strip():
         if not _JOB_NAME.fullmatch(name):
@@ -97,8 +95,7 @@ def _check_sources(draft: Draft) -> None:
     if draft.root.get("sources") == {}:
         draft.fault("'sources' is empty; name the tables that the job reads", "sources")
     seen: dict[str, str] = {}
-    known = draft.tree.mapping("sources")
-    for alias in known:
+    for alias in draft.tree.mapping("sources"):
         place = ("sources", alias)
         if alias.lower() == "key":
             draft.fault("the alias 'key' is reserved: in expressions it means the coalesced key", *place)
@@ -108,6 +105,11 @@ def _check_sources(draft: Draft) -> None:
             draft.fault(f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'", *place)
         if (first := seen.setdefault(alias.lower(), alias)) != alias:
             draft.fault(f"the aliases {first!r} and {alias!r} differ only in upper and lower case", *place)
+
+
+def _check_references(draft: Draft) -> None:
+    """``from`` and the joins name sources, and every source is used by one of them."""
+    known = draft.tree.mapping("sources")
     lookups = draft.tree.mapping("join")
     given = draft.root.get("from")
     driving = given if isinstance(given, str) and given.strip() else None

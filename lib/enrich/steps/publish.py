@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import result as results
@@ -304,7 +304,7 @@ def _write(run: Run, staged: StagedTable, commit: Commit) -> None:
 def _describe_table(plan: Plan, staged: StagedTable, rows: DataFrame) -> sink.NewTable:
     """Return how a table is made: deletion vectors, statistics of key and clustering columns."""
     place, target, table = plan.place, plan.job.target, staged.table
-    properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
+    properties = {tables.VECTORS: "true", "delta.checkpointInterval": "50"}
     wanted = [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by]
     properties |= sink.choose_statistics(rows, wanted)
     if staged.is_quarantine:
@@ -331,8 +331,12 @@ def _match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed
         return changed
     names = zip(identity.left, name_left_key(len(identity.left)), strict=True)
     ranges = {column: found.ranges[name] for column, name in names if name in found.ranges}
-    bounds = extents.find_bounds(uri, ranges)
-    return replace(changed, near=[is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()])
+
+    def find_near() -> list[Column]:
+        bounds = extents.find_bounds(uri, ranges)
+        return [is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()]
+
+    return replace(changed, find_near=find_near)
 
 
 def _refuse_rows(run: Run, staged: StagedTable) -> None:

@@ -44,7 +44,6 @@ class Run:
     seconds: dict[str, float] = field(default_factory=dict)  # stage -> how long it took; fills as the stages end
     # Whether the run chooses adaptive execution by the number of rows that it is about.
     adapts: bool = field(init=False)
-    _narrowed: tuple[Affected | None, dict[str, DataFrame]] = field(init=False, default=(None, {}))  # the latest one's
 
     def __post_init__(self) -> None:
         self.adapts = not self.plan.everything and adapts_to_change(self.session)
@@ -112,9 +111,7 @@ class Run:
             return self.now
         few_elements = self.are_few(_IN_A_LIST * affected.count)
         large = frozenset(alias for alias, has_elements in self._large.items() if not has_elements or few_elements)
-        if affected is not self._narrowed[0]:
-            self._narrowed = affected, {}
-        return replace(self.now, large=large, keep=compute_once, narrowed=self._narrowed[1])
+        return replace(self.now, large=large, keep=compute_once, narrowed=affected.narrowed)
 
     @cached_property
     def _large(self) -> dict[str, bool]:
