@@ -7,11 +7,13 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JJavaError
+
+from enrich.steps.run import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,6 +50,8 @@ class Cost:
         skew: The longest task, by the median of its stage; 1 where no stage had work for several tasks. Stages that
             read files, or rows kept from such a stage, are left out: their tasks are as even as the files, and a file
             is read by more tasks the longer it is, whatever keys it holds.
+        files: Data files that the target has afterwards, where these are counted.
+        stages: Stage of a run of enrich -> its CPU seconds and Spark jobs.
     """
 
     wall: float
@@ -59,6 +63,8 @@ class Cost:
     tasks: int = 0
     peak: int = 0
     skew: float = 1.0
+    files: int = 0
+    stages: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 def measured(step: Callable[[], Result], folder: Path, spark: SparkSession | None = None) -> tuple[Cost, Result]:
@@ -70,11 +76,44 @@ def measured(step: Callable[[], Result], folder: Path, spark: SparkSession | Non
         spark: The session whose JVM and whose jobs are watched, too; it begins with an empty heap.
     """
     watch = Watch(spark) if spark is not None else None
+    _SPENT.clear()
     written, read, cpu, start = size_of(folder), count_read_bytes(), cpu_seconds(), time.perf_counter()
     result = step()
     wall, cpu, read = time.perf_counter() - start, cpu_seconds() - cpu, count_read_bytes() - read
     seen = watch.read() if watch is not None else {}
-    return Cost(wall, cpu, size_of(folder) - written, read if watch is not None else 0, **seen), result
+    written, read = size_of(folder) - written, read if watch is not None else 0
+    return Cost(wall, cpu, written, read, **seen, stages=dict(_SPENT)), result
+
+
+_SPENT: dict[str, dict[str, float]] = {}
+"""What the stages of the run that is being measured have taken so far."""
+
+
+def watch_stages() -> None:
+    """Let runs of enrich note from now on, whenever a stage ends, what has been spent since the one before."""
+    begin = Run.__post_init__
+
+    def begin_noting(run: Run) -> None:
+        begin(run)
+        run.seconds = _Noting(run.session)
+
+    Run.__post_init__ = begin_noting  # type: ignore[method-assign]
+
+
+class _Noting(dict[str, float]):
+    """The seconds of a run's stages."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context: Any = spark.sparkContext
+        self.scheduler = context._jsc.sc().dagScheduler()
+        self.last = cpu_seconds(), int(self.scheduler.numTotalJobs())
+
+    def __setitem__(self, stage: str, seconds: float) -> None:
+        super().__setitem__(stage, seconds)
+        now = cpu_seconds(), int(self.scheduler.numTotalJobs())
+        spent = _SPENT.setdefault(stage, {"cpu": 0.0, "jobs": 0.0})
+        spent["cpu"], spent["jobs"] = spent["cpu"] + now[0] - self.last[0], spent["jobs"] + now[1] - self.last[1]
+        self.last = now
 
 
 def size_of(folder: Path) -> int:

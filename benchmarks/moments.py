@@ -104,7 +104,7 @@ class Payments(Shape):
 
     def restrict(self, now: Frames, keys: DataFrame) -> Frames:
         """Return the payments that are wanted, with all orders."""
-        return {**now, "payments": now["payments"].join(keys, self.key, "left_semi")}
+        return {**now, "payments": now["payments"].join(keys, [*self.key], "left_semi")}
 
     def affected(self, feeds: Frames, now: Frames) -> DataFrame:
         """Take the payments that changed, and those of orders that did."""
@@ -116,7 +116,7 @@ class Payments(Shape):
 CLICKS = Clicks(
     "clicks_with_account",
     ("clicks", "versions"),
-    "click_id",
+    ("click_id",),
     ("click_id", "account_id", "clicked_at", "email"),
     """\
 job: clicks_with_account
@@ -137,7 +137,7 @@ target: {table: clicks_with_account}
 PAYMENTS = Payments(
     "payments_of_orders",
     ("orders", "payments"),
-    "payment_id",
+    ("payment_id",),
     ("payment_id", "order_id", "ordered_at", "paid_at", "amount"),
     """\
 job: payments_of_orders

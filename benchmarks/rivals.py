@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from delta.tables import DeltaMergeBuilder, DeltaTable
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from shapes import Frames, Shape, Site
 
 import enrich
+from enrich.base.spec import FILE, OPERATION, PLACE, ROW
+from enrich.delta import positions, reads, sink, tables
 
 BROADCAST = 100_000
 """Up to so many changed rows are sent to every task; nobody would send more."""
@@ -49,7 +51,7 @@ def run_enrich(site: Site, shape: Shape) -> None:
     """Let enrich bring its target up to date."""
     result = enrich.run(site.project, [shape.name], spark=site.spark)
     if result.exit_code:
-        raise SystemExit(f"enrich: {result.jobs[0].error}")
+        raise SystemExit(f"enrich: {result.jobs[0].error or result.to_dict()}")
 
 
 # --- (b) change feed and MERGE, as Delta's documentation shows them ---------------------------------------------------
@@ -77,7 +79,7 @@ def compute_changes(site: Site, shape: Shape, before: Mapping[str, int]) -> Iter
     keys = shape.affected(feeds, now).persist()
     rows = shape.join(shape.restrict(now, F.broadcast(keys))).withColumn("here", F.lit(True))
     try:
-        yield keys.join(rows, shape.key, "left").withColumn("gone", F.col("here").isNull()).drop("here")
+        yield keys.join(rows, [*shape.key], "left").withColumn("gone", F.col("here").isNull()).drop("here")
     finally:
         keys.unpersist()
 
@@ -91,9 +93,9 @@ def merge_by_hand(site: Site, shape: Shape, target: str, before: Mapping[str, in
         merge.whenNotMatchedInsert("NOT s.gone", values=dict(values)).execute()
 
 
-def _begin_merge(site: Site, shape: Shape, target: str, rows: DataFrame, bounds: str = "") -> DeltaMergeBuilder:
+def _begin_merge(site: Site, shape: Shape, target: str, rows: DataFrame) -> DeltaMergeBuilder:
     table = DeltaTable.forPath(site.spark, site.path(target)).alias("t")
-    return table.merge(rows.alias("s"), f"t.{shape.key} = s.{shape.key}{bounds}")
+    return table.merge(rows.alias("s"), " AND ".join(f"t.{name} = s.{name}" for name in shape.key))
 
 
 # --- (c) the floor: one write of rows that are ready -----------------------------------------------------------------
@@ -104,59 +106,73 @@ class Ready:
     """The rows that a write needs, as a parquet file holds them.
 
     Attributes:
-        path: The file: the target's columns and ``op``, which is ``U``, ``I`` or ``D``.
+        path: The file: the target's columns and ``OPERATION``, which is ``U``, ``I`` or ``D``.
         ops: How many rows of each there are.
-        bounds: A condition on the target's key, where one may be written into a commit: not for text.
+        places: The file with the places of the rows that go or are replaced; None where a MERGE is cheaper, for the
+            target is small.
+        version: The target's version in which the places are valid.
     """
 
     path: str
     ops: Mapping[str, int]
-    bounds: str = ""
+    places: str | None
+    version: int
 
 
 def make_ready(site: Site, shape: Shape, before: Mapping[str, int]) -> Ready:
-    """Compute the rows that the floor will write."""
-    path = site.path("ready.parquet")
-    known = site.read(name_target("floor", shape)).select(shape.key, F.lit(True).alias("known"))
-    op = F.when(~F.col("gone"), F.when(F.col("known"), "U").otherwise("I")).when(F.col("known"), "D")
+    """Compute the rows that the floor will write, and find the places of the old ones."""
+    target, path, places = (
+        site.path(name_target("floor", shape)),
+        site.path("ready.parquet"),
+        site.path("places.parquet"),
+    )
+    version, key = tables.open_log(target).version(), [*shape.key]
+    known = reads.read_snapshot(site.spark, target, version, key, places=True)
+    op = F.when(~F.col("gone"), F.when(F.col(PLACE).isNotNull(), "U").otherwise("I")).when(
+        F.col(PLACE).isNotNull(), "D"
+    )
     with compute_changes(site, shape, before) as changes:
-        rows = changes.join(known, shape.key, "left").withColumn("op", op).where("op IS NOT NULL")
-        rows.select(*shape.columns, "op").coalesce(2).write.mode("overwrite").parquet(path)
-    written = site.spark.read.parquet(path)
-    found = written.groupBy("op").agg(F.count("*").alias("rows"), F.min(shape.key), F.max(shape.key)).collect()
-    return Ready(path, {row["op"]: row["rows"] for row in found}, _find_bounds(shape, found))
-
-
-def _find_bounds(shape: Shape, found: list[Row]) -> str:
-    """Return the range of the keys as a condition for a MERGE; none for text."""
-    if not found or isinstance(found[0][2], str):
-        return ""
-    return f" AND t.{shape.key} BETWEEN {min(row[2] for row in found)} AND {max(row[3] for row in found)}"
+        rows = changes.join(known, key, "left").withColumn(OPERATION, op).where(F.col(OPERATION).isNotNull()).persist()
+        rows.select(*shape.columns, OPERATION).coalesce(2).write.mode("overwrite").parquet(path)
+        rows.where(f"{OPERATION} <> 'I'").select(f"{PLACE}.*").coalesce(2).write.mode("overwrite").parquet(places)
+        rows.unpersist()
+    found = site.spark.read.parquet(path).groupBy(OPERATION).count().collect()
+    wanted = sink.wants_places(tables.read_state(target))
+    return Ready(path, {row[OPERATION]: row["count"] for row in found}, places if wanted else None, version)
 
 
 def write_ready(site: Site, shape: Shape, ready: Ready) -> None:
-    """Bring ready rows into the target by one commit: an append, or a MERGE with the clauses that have rows alone."""
+    """Bring ready rows into the target by one commit: an append, by position, or a MERGE of the clauses needed."""
     target, kinds = name_target("floor", shape), set(ready.ops)
     rows = site.spark.read.parquet(ready.path)
-    values = {name: f"s.{name}" for name in shape.columns}
     if not kinds:
         return
     if kinds == {"I"}:
-        rows.drop("op").write.format("delta").mode("append").save(site.path(target))
-        return
-    site.spark.conf.set("spark.databricks.delta.merge.materializeSource", "none")
-    try:
+        rows.drop(OPERATION).write.format("delta").mode("append").save(site.path(target))
+    elif ready.places is not None:
+        replaced = sum(ready.ops.get(letter, 0) for letter in "UD")
+        old = site.spark.read.parquet(ready.places).select(FILE, ROW)
+        changed = sink.Changed(rows, {}, False, ready.ops, old=old, replaced=replaced)
+        table = positions.open_table(site.spark, site.path(target), ready.version, changed)
+        if isinstance(table, str):
+            raise SystemExit(f"{target} cannot be written by position: {table}")
+        positions.write_by_position(site.spark, target, table, changed)
+    else:
+        _merge_ready(site, shape, rows, ready)
+
+
+def _merge_ready(site: Site, shape: Shape, rows: DataFrame, ready: Ready) -> None:
+    kinds, values = set(ready.ops), {name: f"s.{name}" for name in shape.columns}
+    with sink.hold_settings(site.spark, {"spark.databricks.delta.merge.materializeSource": "none"}):
         staged = F.broadcast(rows) if sum(ready.ops.values()) <= BROADCAST else rows
-        merge = _begin_merge(site, shape, target, staged, ready.bounds if "I" not in kinds else "")
+        merge = _begin_merge(site, shape, name_target("floor", shape), staged)
         if "D" in kinds:
-            merge = merge.whenMatchedDelete("s.op = 'D'" if "U" in kinds else None)
+            merge = merge.whenMatchedDelete(f"s.{OPERATION} = 'D'" if "U" in kinds else None)
         if "U" in kinds:
             merge = merge.whenMatchedUpdate(set=dict(values))
         if "I" in kinds:
             merge = merge.whenNotMatchedInsert(values=dict(values))
         merge.execute()
-    finally:
-        site.spark.conf.unset("spark.databricks.delta.merge.materializeSource")
 
 
 # --- (d) a plain UPDATE ----------------------------------------------------------------------------------------------

@@ -57,13 +57,13 @@ class Shape:
     Attributes:
         name: The job and its target.
         sources: The tables; the driving source is the first.
-        key: The target's key.
+        key: The columns of the target's key.
         columns: The target's columns.
     """
 
     name: str
     sources: tuple[str, ...]
-    key: str
+    key: tuple[str, ...]
     columns: tuple[str, ...]
     job: str
 
@@ -78,7 +78,7 @@ class Shape:
     def restrict(self, now: Frames, keys: DataFrame) -> Frames:
         """Return the sources with those rows of the driving source alone that have one of the target's keys."""
         driving = self.sources[0]
-        return {**now, driving: now[driving].join(keys, self.key, "left_semi")}
+        return {**now, driving: now[driving].join(keys, [*self.key], "left_semi")}
 
     def affected(self, feeds: Frames, now: Frames) -> DataFrame:
         """Return the target's keys, each once, whose rows the changes in the feeds may have changed."""
@@ -211,7 +211,7 @@ class Mirror(Shape):
 PRODUCTS = Products(
     "products_with_merchant",
     ("products", "merchants"),
-    "product_id",
+    ("product_id",),
     ("product_id", "title", "price", "stock", "merchant_id", "merchant_name"),
     """\
 job: products_with_merchant
@@ -234,7 +234,7 @@ target: {table: products_with_merchant}
 PERSONS = Persons(
     "persons_with_addresses",
     ("persons", "addresses"),
-    "person_id",
+    ("person_id",),
     ("person_id", "name", "addresses"),
     """\
 job: persons_with_addresses
@@ -254,7 +254,7 @@ target: {table: persons_with_addresses}
 ACCOUNTS = Accounts(
     "accounts_with_balance",
     ("accounts", "balances"),
-    "account_id",
+    ("account_id",),
     ("account_id", "name", "amount"),
     """\
 job: accounts_with_balance
@@ -274,7 +274,7 @@ target: {table: accounts_with_balance}
 MIRROR = Mirror(
     "mirrored",
     ("master",),
-    "value",
+    ("value",),
     ("value", "key"),
     """\
 job: mirrored

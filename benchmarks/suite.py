@@ -18,24 +18,27 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
 import cold
 import machine
 import rivals
-from costs import Cost, adopt_orphans, measured
+from costs import Cost, adopt_orphans, measured, watch_stages
 from goals import GOALS, Figures
+from public import MERGE, TPCH
 from shapes import PRODUCTS, Shape, Site
 from tables import print_costs, print_verdicts
-from worlds import BY_HAND, SHAPES, WORLDS, World, open_site
+from worlds import REBUILT, SHAPES, WORLDS, World, change_share, name_whole, open_site
+
+from enrich.delta.tables import open_log
 
 PRODUCTS_AT_SCALE_1 = 10_000_000
 LONG_CHECKS = 1_000_000
 """Products beyond which targets are compared after several worlds instead of after each."""
 
-APART = ("cold", "warm", "first", "demo")
+APART = ("cold", "warm", "first", "first_tpch", "row", "demo")
 CHOICES = (*APART, *(world.name for world in WORLDS))
 
 
@@ -61,13 +64,13 @@ class Suite:
     @property
     def shapes(self) -> list[Shape]:
         """The shapes that they need."""
-        wanted = {world.shape.name for world in self.worlds} | ({PRODUCTS.name} if "first" in self.only else set())
-        return [shape for shape in SHAPES if shape.name in wanted]
+        apart = {"first": PRODUCTS, "first_tpch": TPCH, "row": MERGE}
+        wanted = [*(world.shape for world in self.worlds), *(apart[name] for name in self.only if name in apart)]
+        return [shape for shape in SHAPES if shape in wanted]
 
-    @property
-    def by_hand(self) -> bool:
-        """True when targets are kept by hand, too."""
-        return any(world.rivals == BY_HAND for world in self.worlds)
+    def list_rivals(self, shape: Shape) -> set[str]:
+        """Return all rivals that keep targets of this shape."""
+        return {rival for world in self.worlds if world.shape is shape for rival in world.rivals}
 
     def record(self, world: str, rival: str, cost: Cost) -> None:
         """Keep a cost, and show it."""
@@ -85,32 +88,26 @@ def forget(world: str, rival: str, cost: Cost) -> None:
     say(f"{world:14} {rival:12} {cost.wall:8.2f} s  not counted")
 
 
-def measure_rebuild(site: Site, world: str, record: cold.Record) -> None:
-    """Measure a full rebuild into a directory of its own."""
-    folder = rivals.remove_target(site, PRODUCTS, "rebuild")
-    record(world, "rebuild", measured(lambda: rivals.rebuild(site, PRODUCTS), folder, site.spark)[0])
-
-
-def measure_first_run(site: Site, record: cold.Record) -> None:
-    """Measure a first run of enrich."""
-    folder = rivals.remove_target(site, PRODUCTS, "enrich")
-    record("first", "enrich", measured(lambda: rivals.run_enrich(site, PRODUCTS), folder, site.spark)[0])
+def measure_whole(site: Site, shape: Shape, world: str, rival: str, record: cold.Record) -> None:
+    """Measure a full rebuild, or a first run of enrich, into a directory of its own."""
+    folder, step = rivals.remove_target(site, shape, rival), rivals.rebuild if rival == "rebuild" else rivals.run_enrich
+    record(world, rival, measured(partial(step, site, shape), folder, site.spark)[0])
 
 
 def prepare_site(site: Site, suite: Suite, rounds: int, record: cold.Record) -> None:
-    """Write the sources, and the targets of all rivals; first runs of products are measured."""
+    """Write the sources, and the targets of all rivals; first runs are measured where that is wanted."""
     for shape in suite.shapes:
         say(f"{site.rows:,} products: writing the sources of {shape.name}")
         shape.write(site)
-        for number in range(rounds if shape is PRODUCTS and "first" in suite.only else 0):
-            steps = [partial(measure_rebuild, site, "first", record), partial(measure_first_run, site, record)]
-            for step in steps[:: 1 if number % 2 else -1]:
-                step()
+        world, kept = name_whole("first", shape), ["enrich", *(["rebuild"] if shape in REBUILT else [])]
+        for number in range(rounds if world in suite.only else 0):
+            for rival in kept[:: 1 if number % 2 else -1]:
+                measure_whole(site, shape, world, rival, record)
         if not Path(site.path(shape.name)).exists():
             rivals.run_enrich(site, shape)
-            if shape is PRODUCTS:
+            if shape in REBUILT:
                 rivals.rebuild(site, shape)
-        rivals.check_targets(site, shape, ("enrich", "rebuild") if shape is PRODUCTS else ("enrich",))
+        rivals.check_targets(site, shape, tuple(kept))
     copy_targets(site, suite)
 
 
@@ -141,25 +138,48 @@ def take_round(site: Site, small: Site | None, suite: Suite, number: int, record
     At the end the rivals get new tables to begin with.
     """
     worlds = [world for world in suite.worlds if number or world.warms_up]
+
+    def record_small(world: str, rival: str, cost: Cost) -> None:
+        record(world, f"{rival}_small", cost)
+
     for place, world in enumerate(worlds):
         take_world(site, world, number, record)
-        if small is not None and world.name.startswith("thousand"):
-            take_world(small, world, number, lambda name, rival, cost: record(name, f"{rival}_small", cost))
+        if small is not None and world.is_small_too:
+            take_world(small, world, number, record_small)
         following = worlds[place + 1] if place + 1 < len(worlds) else None
         goes_on = following is not None and (following.shape, following.rivals) == (world.shape, world.rivals)
         if site.rows <= LONG_CHECKS or not goes_on:
             rivals.check_targets(site, world.shape, ("enrich", *world.rivals))
-    if suite.by_hand:
-        measure_rebuild(site, "rebuild", record)
-        rivals.check_targets(site, PRODUCTS, ("enrich", "rebuild"))
-    copy_targets(site, suite)
+            if small is not None and world.is_small_too:
+                rivals.check_targets(small, world.shape, ("enrich", *world.rivals))
+    for shape in REBUILT:
+        if "hand_dv" in suite.list_rivals(shape):
+            measure_whole(site, shape, name_whole("rebuild", shape), "rebuild", record)
+            rivals.check_targets(site, shape, ("enrich", "rebuild"))
+            if small is not None and shape is MERGE:
+                measure_whole(small, shape, name_whole("rebuild", shape), "rebuild", record_small)
+    for each in (site, small):
+        if each is not None:
+            copy_targets(each, suite)
 
 
 def copy_targets(site: Site, suite: Suite) -> None:
     """Give all rivals tables for a round to begin with."""
     for shape in suite.shapes:
-        for rival in BY_HAND if shape is PRODUCTS and suite.by_hand else ("floor",):
+        for rival in (suite.list_rivals(shape) - {"update"}) | {"floor"}:
             rivals.copy_target(site, shape, rival)
+
+
+def take_row(site: Site, record: cold.Record) -> None:
+    """Let enrich follow 100 changes, one after the other; the first ten runs are not counted."""
+    change, rows = change_share(1e-4), Path(site.path(MERGE.name))
+    for number in range(1, 101):
+        change(site, 1000 + number)
+        cost = measured(lambda: rivals.run_enrich(site, MERGE), rows, site.spark)[0]
+        if number in range(11, 21) or number > 90:
+            files = len(open_log(str(rows)).file_uris())
+            record("row", "enrich_early" if number < 90 else "enrich_late", replace(cost, files=files))
+    rivals.check_targets(site, MERGE, ("enrich",))
 
 
 def measure_worlds(base: Path, suite: Suite, scale: float) -> None:
@@ -178,6 +198,8 @@ def measure_worlds(base: Path, suite: Suite, scale: float) -> None:
         say(f"round {number}")
         take_round(site, small, suite, number, suite.record)
         longest = max(longest, time.monotonic() - start)
+    if "row" in suite.only:
+        take_row(small, suite.record)
 
 
 def measure_warm(base: Path, suite: Suite) -> None:
@@ -212,6 +234,7 @@ def main() -> int:
     began = time.monotonic()
     suite = Suite(only, args.rounds, began + 60 * args.minutes)
     adopt_orphans()
+    watch_stages()
     base = Path(tempfile.mkdtemp(prefix="enrich-bench-", dir=args.dir))
     try:
         if "cold" in only:

@@ -6,29 +6,45 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from goals import Figures
-from worlds import WORLDS
+from worlds import REBUILT, WORLDS, name_whole
 
-UNITS = {"wall": 1.0, "cpu": 1.0, "written": 1e6, "read": 1e6, "shuffled": 1e6, "jobs": 1.0, "tasks": 1.0, "peak": 1e9}
-HEADS = ("wall s", "CPU s", "written MB", "read MB", "shuffled MB", "jobs", "tasks", "peak GB")
-DIGITS = (2, 2, 2, 1, 1, 0, 0, 1)
+UNITS = {
+    "wall": 1.0,
+    "cpu": 1.0,
+    "written": 1e6,
+    "read": 1e6,
+    "shuffled": 1e6,
+    "jobs": 1.0,
+    "tasks": 1.0,
+    "peak": 1e9,
+    "files": 1.0,
+}
+HEADS = ("wall s", "CPU s", "written MB", "read MB", "shuffled MB", "jobs", "tasks", "peak GB", "files")
+DIGITS = (2, 2, 2, 1, 1, 0, 0, 1, 0)
 
 TITLES = {
     "cold": "cold process, 1,000 products, one changed",
     "warm": "long-running process, 1,000 products, one changed",
     "ten": "the same, ten jobs",
     "nothing_warm": "the same, nothing changed",
-    "first": "first run",
-    "rebuild": "after all changes of a round",
+    **{name_whole("first", shape): "first run" for shape in REBUILT},
+    **{name_whole("rebuild", shape): "after all changes of a round" for shape in REBUILT},
+    "row": "LHBench: 100 runs in a row, 0.01 % of the rows each",
     "demo": "enrich demo",
     **{world.name: world.title for world in WORLDS},
 }
-RIVALS = {
+_BOTH = {
     "enrich": "enrich",
-    "enrich_small": "enrich, a tenth of the table",
     "rebuild": "full rebuild",
-    "hand": "MERGE by hand",
     "hand_dv": "MERGE by hand, deletion vectors",
     "floor": "floor",
+}
+_SIZES = {"": "", "_small": ", a tenth of the table"}
+RIVALS = {
+    "hand": "MERGE by hand",
+    "enrich_early": "enrich, runs 11 to 20",
+    "enrich_late": "enrich, runs 91 to 100",
+    **{f"{name}{small}": f"{text}{told}" for name, text in _BOTH.items() for small, told in _SIZES.items()},
     "update": "plain UPDATE",
     "merge": "one bare MERGE",
     "bare": "bare script, JVM's defaults",
