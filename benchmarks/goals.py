@@ -65,7 +65,7 @@ class Goal:
         if found is None:
             verdict = OPEN
         elif figures.scale < self.least:
-            verdict = f"counts from {self.least * 10:g}M on"
+            verdict = f"counts from scale {self.least:g} on"
         else:
             verdict = REACHED if (found <= self.bound if self.at_most else found >= self.bound) else MISSED
         bound = f"{'<=' if self.at_most else '>='} {self.bound:g}"

@@ -50,7 +50,7 @@ WIDE = {
 
 
 class Lines(Shape):
-    """Seven joins, three of them after another: a line names its order, and so its customer, nation and region."""
+    """Seven joins, four of them one after another: a line names its order, and so its customer, nation and region."""
 
     def write(self, site: Site) -> None:
         """Generate the tables, and write them as they are."""
