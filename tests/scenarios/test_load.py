@@ -20,7 +20,8 @@ import enrich
 from enrich import DumpOptions, LoadResult
 from enrich.base import context
 from enrich.base.errors import RunFailed
-from enrich.delta import extents, sink, stores
+from enrich.delta import extents, sink
+from enrich.dumps import load
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
@@ -204,7 +205,7 @@ def test_an_end_after_the_commit_tells_the_version(loaded: Lab) -> None:
 def test_a_load_that_fails_after_its_commit_is_done(
     loaded: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    share = stores.share_file
+    share = load.share_file
 
     @contextmanager
     def fail_in_the_end(*args: Any, **how: Any) -> Iterator[str]:
@@ -212,7 +213,7 @@ def test_a_load_that_fails_after_its_commit_is_done(
             yield path
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(stores, "share_file", fail_in_the_end)
+    monkeypatch.setattr(load, "share_file", fail_in_the_end)
     found = _load(loaded, "id;email\n4;new\n")
     assert (found.status, found.version, _counts(found)) == ("updated", 1, (1, 0, 0, 0, 0))
     assert "committed, but then failed with OSError" in caplog.text

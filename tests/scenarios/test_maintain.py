@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import Extent
-from enrich.delta import extents, locks, probe, upkeep
+from enrich.delta import extents, locks, upkeep
+from enrich.init import probe
 from enrich.operations.maintenance import MaintainResult, Upkeep
 from faults.stops import Crash, Place, crash_at
 from kit.lab import Lab, Prepared

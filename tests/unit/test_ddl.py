@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from enrich.base.schemas import name_of
-from enrich.project.ddl import read_columns, read_ddl_type
+from enrich.dumps.layout import read_columns
+from enrich.project.ddl import read_ddl_type
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import enrich
 from enrich.answers import inspection
-from enrich.delta import probe
+from enrich.init import probe
 from enrich.init.firstjob import FirstJob, write_first_job
 from kit.lab import FEED
 from kit.project import CONF, CUSTOMERS, files_below, write_project

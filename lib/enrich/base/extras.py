@@ -40,7 +40,7 @@ def read_version() -> str:
 def require_extra(extra: str) -> None:
     """Raise an EnvironmentFault with the line that installs an extra where one of its packages is missing."""
     for module in MODULES[extra]:
-        if not _is_there(module):
+        if find_spec(module) is None:
             raise describe_missing(extra, module)
 
 
@@ -61,10 +61,3 @@ def find_missing_extra(error: BaseException) -> EnvironmentFault | None:
         return None
     name = (error.name or "").partition(".")[0]
     return next((describe_missing(extra, name) for extra, modules in MODULES.items() if name in modules), None)
-
-
-def _is_there(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except (ImportError, ValueError):
-        return False

@@ -27,12 +27,6 @@ POSITIONAL = {
 
 QUARANTINE_SUFFIX = "__quarantine"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
-_PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-
-
-def name_path(alias: str, column: str) -> str:
-    """Return the expression of a source's column."""
-    return f"{alias}.{column}" if _PLAIN.fullmatch(column) else f"{alias}.`{column.replace('`', '``')}`"
 
 
 @dataclass(frozen=True)

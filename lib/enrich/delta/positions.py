@@ -68,14 +68,18 @@ def open_table(session: SparkSession, uri: str, version: int | None, changed: Ch
         snapshot = log.update(False, nothing, nothing)
         if snapshot.version() != version:
             return "it has another version than the rows that were compared"
-        features = json.loads(snapshot.protocol().json())["protocol"].get("writerFeatures") or []
+        features = {*(json.loads(snapshot.protocol().json())["protocol"].get("writerFeatures") or [])}
         told = json.loads(snapshot.metadata().json())["metaData"]
     except (Py4JJavaError, Py4JNetworkError):
         raise
     except (Py4JError, TypeError, AttributeError):
         return "this release of Delta has other classes"
+    if unknown := features - _KNOWN:
+        return f"it has the feature {min(unknown)}"
+    if "deletionVectors" not in features or not _is_on(told, VECTORS):
+        return "it has no deletion vectors"
     schema, has_feed = T.StructType.fromJson(json.loads(told["schemaString"])), _is_on(told, CHANGE_FEED)
-    reason = _find_other_feature({*features}, told) or _find_other_columns(schema, changed.rows, {*changed.columns})
+    reason = _find_other_columns(schema, changed.rows, {*changed.columns})
     if reason is None and has_feed:
         was = old.select(f"{WAS}.*") if WAS in old.columns else old.select(FILE)
         if _find_other_columns(schema, was, {*was.columns}):
@@ -85,13 +89,6 @@ def open_table(session: SparkSession, uri: str, version: int | None, changed: Ch
 
 def _is_on(metadata: Mapping[str, Any], name: str) -> bool:
     return str(metadata["configuration"].get(name, "false")).lower() == "true"
-
-
-def _find_other_feature(features: set[str], metadata: Mapping[str, Any]) -> str | None:
-    if unknown := features - _KNOWN:
-        return f"it has the feature {min(unknown)}"
-    writes = "deletionVectors" in features and _is_on(metadata, VECTORS)
-    return None if writes else "it has no deletion vectors"
 
 
 def _find_other_columns(schema: T.StructType, rows: DataFrame, names: set[str]) -> str | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -111,30 +109,3 @@ def require_conditional_writes(uri: str) -> None:
         f"the object store of {uri} has no conditional writes (If-None-Match): runs could overwrite commits",
         hint="use a server that has them",
     )
-
-
-@contextmanager
-def share_file(path: Path, state: str, run_id: str, *, is_local: bool) -> Iterator[str]:
-    """Copy a staged file into the state directory, where executors read it, unless Spark is local; then remove it."""
-    if is_local:
-        yield str(path)
-        return
-    name = f"load/{run_id}/{path.name}"
-    local = find_local_path(state)
-    if local is not None:
-        place = local / name
-        place.parent.mkdir(parents=True, mode=0o700)
-        try:
-            shutil.copyfile(path, place)
-            yield str(place)
-        finally:
-            shutil.rmtree(place.parent, ignore_errors=True)
-        return
-    try:
-        write_object(state, name, path)
-        yield f"{state.rstrip('/')}/{name}"
-    finally:
-        with suppress(Exception):  # what is left holds nobody up, and the error that ended the work is told
-            import obstore
-
-            obstore.delete(open_store(state), name)

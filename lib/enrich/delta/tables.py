@@ -158,6 +158,14 @@ def read_open_state(log: DeltaTable) -> TableState:
     """Read identity, version, schema and properties from an open log."""
     metadata, fields = log.metadata(), json.loads(log.schema().to_json())["fields"]
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
+    layout, chars = {}, {}
+    for column in fields:
+        inside = [(path, each["name"], each.get("metadata") or {}) for path, each in _walk_fields({"fields": [column]})]
+        physical = [(path, name, told.get(_PHYSICAL, name)) for path, name, told in inside]
+        layout[column["name"]] = {path: there for path, name, there in physical if there != name}
+        declared = [told[_DECLARED] for _, _, told in inside if _CHAR.search(told.get(_DECLARED, ""))]
+        if declared:
+            chars[column["name"]] = declared
     return TableState(
         uri,
         str(metadata.id),
@@ -165,8 +173,8 @@ def read_open_state(log: DeltaTable) -> TableState:
         columns={each["name"]: _type_of(each) for each in fields},
         properties=properties,
         commit=fingerprint(uri, version),
-        layout={each["name"]: _find_physical_names(each) for each in fields},
-        chars={each["name"]: found for each in fields if (found := _find_char_types(each))},
+        layout=layout,
+        chars=chars,
         demands=read_demands(fields, properties),
         partitions=tuple(metadata.partition_columns),
     )
@@ -345,22 +353,6 @@ def _walk_fields(kind: DataType, path: str = "") -> Iterator[tuple[str, dict[str
         yield from _walk_fields(each["type"], inside)
     for name in ("elementType", "keyType", "valueType"):
         yield from _walk_fields(kind.get(name, ""), path)
-
-
-def _find_physical_names(column: dict[str, Any]) -> dict[str, str]:
-    """Return path -> name in the files, of the column and the fields inside it for which that is another."""
-    found = {}
-    for path, each in _walk_fields({"fields": [column]}):
-        physical = (each.get("metadata") or {}).get(_PHYSICAL, each["name"])
-        if physical != each["name"]:
-            found[path] = physical
-    return found
-
-
-def _find_char_types(column: dict[str, Any]) -> list[str]:
-    """Return the types with a CHAR in them that a column, and the fields inside it, were declared with."""
-    fields = [each.get("metadata") or {} for _, each in _walk_fields({"fields": [column]})]
-    return [each[_DECLARED] for each in fields if _CHAR.search(each.get(_DECLARED, ""))]
 
 
 def keeps_values(before: DataType, after: DataType) -> bool:

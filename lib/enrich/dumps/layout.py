@@ -11,8 +11,10 @@ import pyarrow as pa
 
 from enrich.base.errors import ConfigError, did_you_mean, show_text
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS
-from enrich.base.spec import PREFIX
+from enrich.base.schemas import fields_of
+from enrich.base.spec import PREFIX, DataType
 from enrich.project.checks import NOT_IN_COLUMN
+from enrich.project.ddl import read_ddl_type
 
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 BYTES = (
@@ -38,6 +40,17 @@ _PLAIN = (
     (pa.string(), (*TEXTS, pa.types.is_null)),
     (pa.binary(), BYTES),
 )
+
+
+def read_columns(text: str) -> dict[str, DataType]:
+    """Return the columns that a text declares, in order; raise ConfigError where it does not, or names one twice."""
+    found = read_ddl_type(f"struct<{text}>")
+    if found is None:
+        raise ConfigError(
+            f"--types: {show_text(text)!r} does not name columns, each once, and their types",
+            hint="write it as Spark SQL does: --types 'id bigint, at timestamp, amount decimal(10,2), `a b` string'",
+        )
+    return fields_of(found)
 
 
 @dataclass(frozen=True)

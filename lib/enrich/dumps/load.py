@@ -8,8 +8,8 @@ import logging
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -27,7 +27,7 @@ from enrich.base.spec import quote
 from enrich.delta import extents, locks, stores, tables
 from enrich.delta.tables import TableState
 from enrich.dumps import files, stage
-from enrich.dumps.layout import Known
+from enrich.dumps.layout import Known, read_columns
 from enrich.dumps.reading import Marks
 from enrich.dumps.result import (
     CREATED,
@@ -50,7 +50,6 @@ from enrich.dumps.result import (
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
 from enrich.operations.workplace import Workplace
 from enrich.progress.plan import Options
-from enrich.project.ddl import read_columns
 from enrich.project.project import Project
 from enrich.steps.commits import retry
 
@@ -253,7 +252,7 @@ class Loader:
     def _attempt(self, staged: Staged) -> LoadResult:
         is_local = (self.workplace.session().sparkContext.master or "").startswith("local")
         state, run_id = self.workplace.project.state, self.blank.run_id
-        with stores.share_file(staged.path, state, run_id, is_local=is_local) as path:
+        with share_file(staged.path, state, run_id, is_local=is_local) as path:
             return self.workplace.work_inside(lambda own: self._compare(own, path, staged))
 
     def _compare(self, session: SparkSession, path: str, staged: Staged) -> LoadResult:
@@ -472,14 +471,11 @@ class _Write:
 def _read_staged(
     session: SparkSession, path: str, staged: Staged, table: DataFrame | None, generated: Mapping[str, str]
 ) -> DumpRows:
-    """Return the staged rows, in the table's own types: a collation decides which keys are equal.
-
-    Where a generated column is null, it gets what the table would compute.
-    """
+    """Return the staged rows, in the table's own types: a collation decides which keys are equal."""
     from pyspark.sql import functions as F
 
     from enrich.dumps.difference import DumpRows, let_be_null
-    from enrich.frames.difference import fill_generated
+    from enrich.frames.difference import can_compute
 
     found = session.read.parquet(path)
     known = {} if table is None else {each.name: let_be_null(each.dataType) for each in table.schema.fields}
@@ -487,5 +483,36 @@ def _read_staged(
         F.col(quote(name)).cast(known[name]).alias(name) if name in known else F.col(quote(name))
         for name in staged.schema.names
     ]
-    rows = fill_generated(found.select(*columns, FILE, LINE, BAD), generated)
+    rows = found.select(*columns, FILE, LINE, BAD)
+    for name, expression in generated.items():  # where one is null, it gets what the table would compute
+        value = F.coalesce(F.col(quote(name)), F.expr(expression))
+        if name in rows.columns and can_compute(rows, value):
+            rows = rows.withColumn(name, value.cast(rows.schema[name].dataType))
     return DumpRows(rows, staged.key, staged.schema.names, BAD, (FILE, LINE))
+
+
+@contextmanager
+def share_file(path: Path, state: str, run_id: str, *, is_local: bool) -> Iterator[str]:
+    """Copy a staged file into the state directory, where executors read it, unless Spark is local; then remove it."""
+    if is_local:
+        yield str(path)
+        return
+    name = f"load/{run_id}/{path.name}"
+    local = stores.find_local_path(state)
+    if local is not None:
+        place = local / name
+        place.parent.mkdir(parents=True, mode=0o700)
+        try:
+            shutil.copyfile(path, place)
+            yield str(place)
+        finally:
+            shutil.rmtree(place.parent, ignore_errors=True)
+        return
+    try:
+        stores.write_object(state, name, path)
+        yield f"{state.rstrip('/')}/{name}"
+    finally:
+        with suppress(Exception):  # what is left holds nobody up, and the error that ended the work is told
+            import obstore
+
+            obstore.delete(stores.open_store(state), name)

@@ -417,15 +417,6 @@ def complete_rows(rows: DataFrame, table: DataFrame | None, identity: Identity, 
     return rows.withColumns(computed) if computed else rows
 
 
-def fill_generated(rows: DataFrame, generated: Mapping[str, str]) -> DataFrame:
-    """Return rows in which generated columns that they have are computed where they are null, if they can be."""
-    for name, expression in generated.items():
-        value = F.coalesce(F.col(quote(name)), F.expr(expression))
-        if name in rows.columns and _can_compute(rows, value):
-            rows = rows.withColumn(name, value.cast(rows.schema[name].dataType))
-    return rows
-
-
 def mark_violations(
     rows: DataFrame, constraints: Sequence[Constraint]
 ) -> tuple[DataFrame, dict[Constraint, tuple[Column, int]]]:
@@ -443,7 +434,7 @@ def mark_violations(
             CHECK: ~F.coalesce(F.expr(each.expression or "true"), F.lit(False)),
             GENERATED: ~column.eqNullSafe(F.expr(each.expression or "true")),
         }[each.type]
-        if _can_compute(rows, violated):
+        if can_compute(rows, violated):
             marks[f"{_VIOLATED}{at}"] = (each, violated)
     if not marks:
         return rows, {}
@@ -454,7 +445,8 @@ def mark_violations(
     }
 
 
-def _can_compute(rows: DataFrame, condition: Column) -> bool:
+def can_compute(rows: DataFrame, condition: Column) -> bool:
+    """Tell whether an expression can be computed here: another program may have functions of its own."""
     try:
         rows.select(condition)
     except AnalysisException:

@@ -15,12 +15,12 @@ from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import format_count
 from enrich.base.errors import ConfigError
-from enrich.base.names import CatalogName, name_path
+from enrich.base.names import CatalogName
 from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
-from enrich.base.spec import PREFIX, TEXT_TYPE, DataType
-from enrich.delta import probe, tables
-from enrich.delta.probe import SAMPLED_ROWS, SAMPLED_VALUES
-from enrich.init import format_schemas, write_files
+from enrich.base.spec import PREFIX, TEXT_TYPE, DataType, quote
+from enrich.delta import tables
+from enrich.init import format_schemas, probe, write_files
+from enrich.init.probe import SAMPLED_ROWS, SAMPLED_VALUES
 from enrich.operations.loading import load_project
 from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.project.models import Settings
@@ -29,6 +29,7 @@ from enrich.project.settings import load_settings
 from enrich.project.yamlfile import read_tree, resolve_scalar
 
 _PLAIN = re.compile(r"(\./|/)?[A-Za-z_][\w./-]*")
+_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CONF_SCHEMA = "# yaml-language-server: $schema=schema/conf.schema.json\n"
 _HEAD = f"""\
 # yaml-language-server: $schema=../conf/schema/job.schema.json
@@ -139,6 +140,11 @@ def format_text(text: str) -> str:
     """Return a text as YAML writes it, in quotes where it would be read as something else."""
     is_plain = _PLAIN.fullmatch(text) and isinstance(resolve_scalar(text), str)
     return text if is_plain else json.dumps(text, ensure_ascii=False)
+
+
+def name_path(alias: str, column: str) -> str:
+    """Return the expression of a source's column."""
+    return f"{alias}.{column}" if _NAME.fullmatch(column) else f"{alias}.{quote(column)}"
 
 
 def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequence[str]) -> str:

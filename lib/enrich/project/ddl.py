@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import ConfigError, show_text
-from enrich.base.schemas import build_struct, fields_of
+from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
 
 if TYPE_CHECKING:
@@ -36,17 +35,6 @@ def read_ddl_type(text: str) -> DataType | None:
         return _convert_type(exp.DataType.build(text, dialect="spark"))
     except (SqlglotError, AttributeError, KeyError, ValueError):
         return None
-
-
-def read_columns(text: str) -> dict[str, DataType]:
-    """Return the columns that a text declares, in order; raise ConfigError where it does not, or names one twice."""
-    found = read_ddl_type(f"struct<{text}>")
-    if found is None:
-        raise ConfigError(
-            f"--types: {show_text(text)!r} does not name columns, each once, and their types",
-            hint="write it as Spark SQL does: --types 'id bigint, at timestamp, amount decimal(10,2), `a b` string'",
-        )
-    return fields_of(found)
 
 
 def _take_only(node: exp.Expr, wanted: str, *known: str) -> Any:

@@ -14,8 +14,8 @@ import pytest
 from enrich.base.errors import ConfigError
 from enrich.delta.tables import make_arrow_schema
 from enrich.dumps.convert import convert_column, convert_texts, convert_values
+from enrich.dumps.layout import read_columns
 from enrich.dumps.stage import name_type
-from enrich.project.ddl import read_columns
 
 MOMENTS = pa.timestamp("us", "UTC")
 MORNING = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
