@@ -95,7 +95,7 @@ def test_without_the_option_nobody_is_asked(judged: Path, call: Call, asked: dic
         (DriftError("changed", hint="run `enrich verify orders --repair`"), "changed; run `enrich verify orders --re"),
         (enrich.ConfigError("a\nb\x1b", hint="c"), "a b\\x1b; c"),
         (EnvironmentFault("no Java", hint="install it"), "no Java; install it"),
-        (ValueError("s3cret"), "internal error: ValueError at cli/reports.py:"),
+        (ValueError("s3cret"), "internal error: ValueError at cli/commands.py:"),
     ],
 )
 @pytest.mark.parametrize("more", [(), ("--fail-on", "warn")])

@@ -463,12 +463,12 @@ def _ends_after_its_moment(patch: Patch, is_mine: Mine) -> None:
     """As of: a version that ends at the very moment still holds."""
     from pyspark.sql import functions as F
 
-    def around(valid: Any, step: Any, moment: Column) -> Column:
+    def around(valid: Any, kind: Any, step: Any, moment: Column) -> Column:
         late = F.when(is_mine(F.col(step.alias).getField("u")), 1).otherwise(0)
-        found: Column = valid(step, moment - late)
+        found: Column = valid(kind, step, moment - late)
         return found
 
-    wrap(patch, as_of, "keep_valid", around)
+    wrap(patch, as_of.AsOf, "accept", around)
 
 
 def _with_steps(**fields: Any) -> Callable[[Any], Any]:

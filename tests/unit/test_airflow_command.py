@@ -17,7 +17,6 @@ from enrich.airflow.command import (
     describe_success,
     list_arguments,
     read_result,
-    split_executable,
 )
 from enrich.base.errors import GRAVITY, ConfigError
 from kit.project import CONF, SHOP, write_project
@@ -100,11 +99,6 @@ def test_until_may_be_given_where_the_interval_is_not_asked_for():
 def test_an_empty_executable_is_refused(executable):
     with pytest.raises(ConfigError, match="executable is empty"):
         Command("/p", "shop", executable=executable).check()
-
-
-def test_a_text_is_one_word_of_an_executable():
-    assert split_executable("/opt/my tools/enrich") == ("/opt/my tools/enrich",)
-    assert split_executable(["python", "-m", "enrich"]) == ("python", "-m", "enrich")
 
 
 @pytest.mark.parametrize(

@@ -419,12 +419,6 @@ def test_only_conflicts_are_planned_anew() -> None:
         assert "secret" not in str(told)
 
 
-def test_the_run_that_wrote_last_is_named() -> None:
-    entries: list[dict[str, Any]] = [{"version": 3}, {"version": 2, "userMetadata": record(2, 0).to_json()}]
-    assert cursor.find_writer(entries) == "run2"
-    assert cursor.find_writer(entries[:1]) == "another run"
-
-
 def test_what_a_commit_records_says_whose_it_is() -> None:
     own = record(2, 0).to_dict()
     assert cursor.is_of_run(own)

@@ -10,9 +10,9 @@ from deltalake import DeltaTable, write_deltalake
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import HistorySpec
-from enrich.delta import feeds, tables
+from enrich.delta import feed_starts, tables
 from enrich.project.compile import compile_job
-from enrich.project.kinds import trace_columns
+from enrich.project.kinds import JOBS
 from enrich.project.project import load_project
 from kit.project import write_project
 from unit.config.small_project import CONF, HISTORY, Edits, edited
@@ -36,7 +36,7 @@ def test_a_target_has_key_times_and_columns(tmp_path: Path) -> None:
 
 
 def test_lineage_leads_to_the_columns_and_the_times_come_from_none(tmp_path: Path) -> None:
-    found = trace_columns(compiled(tmp_path, {}, PEOPLE))
+    found = JOBS[compiled(tmp_path, {}, PEOPLE).kind].trace(compiled(tmp_path, {}, PEOPLE))
     assert list(found) == ["person_id", "since", "until", "name", "mail"]
     assert (found["mail"], found["since"]) == ({("people", "mail"): "IDENTITY"}, {})
 
@@ -69,7 +69,7 @@ def write(path: Path, *ids: str, mode: str = "append", configuration: dict[str, 
 
 
 def start(path: Path, *stop: int, readable: bool = True) -> int:
-    return feeds.find_feed_start(tables.read_state(str(path)), *stop, readable=readable)
+    return feed_starts.find_feed_start(tables.read_state(str(path)), *stop, readable=readable)
 
 
 def test_a_feed_is_whole_from_where_it_was_switched_on(tmp_path: Path) -> None:
@@ -104,5 +104,5 @@ def test_a_feed_is_whole_from_where_its_files_and_its_log_are(tmp_path: Path) ->
 def test_a_deletion_vector_is_found_by_its_name() -> None:
     # The example of Delta's protocol.
     vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"}
-    found = feeds.list_files([{"add": {"path": "file", "deletionVector": vector}}], "add")
+    found = feed_starts.list_files([{"add": {"path": "file", "deletionVector": vector}}], "add")
     assert list(found) == ["file", "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"]

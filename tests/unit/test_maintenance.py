@@ -12,8 +12,9 @@ from deltalake import DeltaTable, write_deltalake
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.checks import format_maintenance
-from enrich.delta.extents import find_need, measure_files
+from enrich.delta.extents import find_need
 from enrich.delta.tables import read_state
+from enrich.delta.upkeep import measure_files
 from enrich.operations.maintenance import MaintainResult, Upkeep, _Keeper
 from enrich.operations.workplace import Workplace
 from enrich.project.models import Optimize

@@ -81,11 +81,6 @@ class Command:
             raise ConfigError("executable is empty", hint="leave it out, or name the command enrich on the worker")
 
 
-def split_executable(executable: str | Sequence[str]) -> tuple[str, ...]:
-    """Return an executable as a list of words; a text is one word, whatever it contains."""
-    return (executable,) if isinstance(executable, str) else tuple(executable)
-
-
 def list_arguments(arguments: Sequence[str], job: str) -> tuple[str, ...]:
     """Return further options of ``enrich run`` as a list of words.
 
@@ -202,7 +197,7 @@ class Child:
         if self._reaper.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGTERM)
-            killer = threading.Timer(GRACE_SECONDS, self._kill_if_alive)
+            killer = threading.Timer(GRACE_SECONDS, self._kill_group)
             killer.daemon = True
             killer.start()
 
@@ -210,10 +205,7 @@ class Child:
         self._process.wait()
         self._kill_group()
 
-    def _kill_if_alive(self) -> None:
-        if self._reaper.is_alive():
-            self._kill_group()
-
     def _kill_group(self) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS says so of a group of zombies
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._reaper.is_alive():  # else it has done so, and the group's number may be another one's
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS says so of a group of zombies
+                os.killpg(self._process.pid, signal.SIGKILL)

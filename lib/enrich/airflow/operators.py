@@ -15,7 +15,6 @@ from enrich.airflow.command import (
     describe_success,
     list_arguments,
     read_result,
-    split_executable,
 )
 
 try:
@@ -75,7 +74,7 @@ class EnrichRunOperator(BaseOperator):
         self.project_dir = os.fspath(project_dir)
         self.job = job
         self.target = target
-        self.executable = split_executable(executable)
+        self.executable = (executable,) if isinstance(executable, str) else tuple(executable)
         self.arguments = arguments
         self.env = env
         self.until_interval_end = until_interval_end

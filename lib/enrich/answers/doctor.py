@@ -10,12 +10,11 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from enrich.answers.inspection import JobStatus, read_status
@@ -33,7 +32,7 @@ from enrich.operations.workplace import Workplace
 from enrich.progress.continuity import find_way_on
 from enrich.project.models import Job
 from enrich.project.project import Project
-from enrich.spark.jars import find_delta_jars, list_lacking_names, require_java
+from enrich.spark.jars import find_delta_jars, require_java
 
 OK, ADVICE, FAULT, UNKNOWN = "ok", "advice", "fault", "unknown"
 
@@ -51,10 +50,6 @@ class Diagnosis:
     repair: str | None = None  # the statement or command that repairs it; None where there is nothing to repair
     exit_code: int = 0  # what a run would end with; 0 unless it is a fault
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the check's part of the JSON."""
-        return dict(vars(self))
-
 
 @dataclass(frozen=True)
 class Checkup:
@@ -70,7 +65,7 @@ class Checkup:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich doctor --output json``."""
-        checks = [each.to_dict() for each in self.found]
+        checks = [dict(vars(each)) for each in self.found]
         return {**name_deployment(self.deployment), "exit_code": self.exit_code, "checks": checks}
 
 
@@ -109,11 +104,13 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
         except EnvironmentFault as error:
             yield describe_fault("java", "java", error)
         try:
-            jars = find_delta_jars(project.settings.spark.jars, fetch=False)
+            if jars := find_delta_jars(project.settings.spark.jars, fetch=False):
+                yield Diagnosis("jars", OK, str(jars[0].parent), f"{len(jars)} jars")
+            else:
+                message = "they are not in the cache, or damaged; the first run fetches them from Maven"
+                yield Diagnosis("jars", ADVICE, "Delta jars", message, "python -m enrich.spark")
         except EnvironmentFault as error:
             yield describe_fault("jars", "Delta jars", error)
-        else:
-            yield _check_jars(jars)
     lake = None if project.lake is None else find_local_path(project.lake)
     places = (("state", find_local_path(project.state)), ("lake", lake))
     for name, local in ((name, local) for name, local in places if local is not None):
@@ -129,16 +126,6 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
             yield Diagnosis("directories", ADVICE, str(local), f"{format_bytes(free)} are free there", repair)
         else:
             yield Diagnosis("directories", OK, str(local), f"{name}: can be written, and has room")
-
-
-def _check_jars(jars: Sequence[Path]) -> Diagnosis:
-    if not jars:
-        message = "they are not in the cache, or damaged; the first run fetches them from Maven"
-        return Diagnosis("jars", ADVICE, "Delta jars", message, "python -m enrich.spark")
-    if lacking := list_lacking_names(jars):
-        message = f"they lack {', '.join(lacking)}: rows are written by MERGE, which reads more of a target"
-        return Diagnosis("jars", ADVICE, str(jars[0].parent), message, "use the jars that enrich fetches")
-    return Diagnosis("jars", OK, str(jars[0].parent), f"{len(jars)} jars")
 
 
 # --- The tables: change feeds, how long their past stays, what their logs show ---------------------------------------
@@ -202,8 +189,13 @@ def _check_job(
         return
     known = {*spec.identity, *spec.right_identity, *job.target.cluster_by}
     for uri in (target, str(find_quarantine(target))):
-        measured = extents.find_measured_columns(uri) if tables.exists(uri) else []
-        if surplus := [name for name in measured if name not in known]:
+        measured: list[str] = []  # top-level columns of which its log has the smallest and greatest values
+        if tables.exists(uri):
+            files = tables.open_log(uri).get_add_actions(flatten=True)
+            filled = (name for name in files.schema.names if files.column(name).null_count < files.num_rows)
+            sides = [name.partition(".") for name in filled]
+            measured = [column for side, _, column in sides if side in ("min", "max")]
+        if surplus := [name for name in dict.fromkeys(measured) if name not in known]:
             message = (
                 f"its log shows values of {', '.join(surplus)}, and no run needs them; those that are there stay until"
                 " their files are written anew"

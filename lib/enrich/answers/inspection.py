@@ -47,51 +47,49 @@ class JobStatus:
 def read_status(project: Project) -> list[JobStatus]:
     """Return the state of every job's target, in the order in which the jobs run."""
     workplace = Workplace(project, list(project.jobs), run_id="")
-    last = workplace.runs.read_latest()
-    return [_read_job_status(workplace, project.jobs[name], last) for name in sort_jobs(project.jobs, project)]
-
-
-def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, Any]]) -> JobStatus:
-    project = workplace.project
-    place = project.location(job.target.table)
-    row = last.get(str(place), {})
-    target, note, refused = TargetState(None, None, 0), None, None
-    if isinstance(place, CatalogName):
-        note = "a catalog table: its log can only be read with Spark"
-    else:
-        try:
-            if tables.exists(place):
-                target = read_target(place, job.job, workplace.runs, place)
-        except Exception as error:  # noqa: BLE001 - whatever storage raises: the other jobs are told all the same
-            refused = _put_on_one_line(describe_error(error, job.job))
-    lags = tuple(
-        measure_lag(alias, source.table, project.location(source.table), target.marks.get(alias))
-        for alias, source in job.sources.items()
-    )
-    refused = refused or _find_refusal(workplace, job, target)
-    # What an operator has to see to.
-    warnings = [] if refused is None else [refused]
-    if target.others:
-        versions = ", ".join(str(version) for version in sorted(target.others)[:5])
-        warnings.append(f"changed by another writer (version {versions}): run `{hints.repair(job.job)}`")
-    for lag in lags:
-        ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
-        if ranges:
-            warnings.append(f"versions {ranges} of {lag.alias} were left out: run `{hints.repair(job.job)}`")
-        if refused is None and lag.days_left == 0:
-            warnings.append(
-                f"changes of {lag.alias} that are waiting may be gone already: run `{hints.run(job.job)}`; if it is"
-                f" refused, run `{hints.run(job.job, find_way_on(job))}`"
-            )
-        elif refused is None and lag.days_left is not None and lag.days_left < 1:
-            warnings.append(
-                f"source {lag.alias} forgets changes that are waiting within a day: run `{hints.run(job.job)}`"
-            )
-    note = note or "; ".join(warnings) or None
-    version = target.table.version if target.table else None
-    state = target.cursor.state if target.cursor is not None else None
-    told = None if state is None else state.to_dict()
-    return JobStatus(job.job, str(place), version, lags, row.get("status"), row.get("at"), note, told, refused)
+    ended, found = workplace.runs.read_latest(), []
+    for job in (project.jobs[name] for name in sort_jobs(project.jobs, project)):
+        place = project.location(job.target.table)
+        row = ended.get(str(place), {})
+        target, note, refused = TargetState(None, None, 0), None, None
+        if isinstance(place, CatalogName):
+            note = "a catalog table: its log can only be read with Spark"
+        else:
+            try:
+                if tables.exists(place):
+                    target = read_target(place, job.job, workplace.runs, place)
+            except Exception as error:  # noqa: BLE001 - whatever storage raises: the other jobs are told all the same
+                refused = _put_on_one_line(describe_error(error, job.job))
+        lags = tuple(
+            measure_lag(alias, source.table, project.location(source.table), target.marks.get(alias))
+            for alias, source in job.sources.items()
+        )
+        refused = refused or _find_refusal(workplace, job, target)
+        # What an operator has to see to.
+        warnings = [] if refused is None else [refused]
+        if target.others:
+            versions = ", ".join(str(version) for version in sorted(target.others)[:5])
+            warnings.append(f"changed by another writer (version {versions}): run `{hints.repair(job.job)}`")
+        for lag in lags:
+            ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
+            if ranges:
+                warnings.append(f"versions {ranges} of {lag.alias} were left out: run `{hints.repair(job.job)}`")
+            if refused is None and lag.days_left == 0:
+                warnings.append(
+                    f"changes of {lag.alias} that are waiting may be gone already: run `{hints.run(job.job)}`; if it is"
+                    f" refused, run `{hints.run(job.job, find_way_on(job))}`"
+                )
+            elif refused is None and lag.days_left is not None and lag.days_left < 1:
+                warnings.append(
+                    f"source {lag.alias} forgets changes that are waiting within a day: run `{hints.run(job.job)}`"
+                )
+        note = note or "; ".join(warnings) or None
+        version = target.table.version if target.table else None
+        state = target.cursor.state if target.cursor is not None else None
+        told = None if state is None else state.to_dict()
+        last = row.get("status"), row.get("at")
+        found.append(JobStatus(job.job, str(place), version, lags, *last, note, told, refused))
+    return found
 
 
 def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | None:

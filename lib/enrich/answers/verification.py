@@ -233,7 +233,7 @@ class _Checking:
         """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
         from enrich import pipeline
         from enrich.steps import gate, publish, state
-        from enrich.steps.run import Run
+        from enrich.steps.run import Run, read_target
         from enrich.steps.source_changes import explain_losses
 
         plan = self.workplace.fit(plan, session)
@@ -259,7 +259,9 @@ class _Checking:
             assert found.state is not None  # noqa: S101 - counted with the difference
             target = Discrepancy.of(found.target.difference)
             quarantine = Discrepancy() if found.quarantine is None else Discrepancy.of(found.quarantine.difference)
-            counted = state.count_present(run, found.state.lookups)
+            rows = read_target(run)
+            assert rows is not None  # noqa: S101 - `require_target` has looked
+            counted = state.count_rows(plan, rows, found.state.lookups)
             check = replace(check, target=target, quarantine=quarantine, recorded=plan.recorded_state, counted=counted)
             dry_run = plan.options.dry_run
             if dry_run and check.differences:

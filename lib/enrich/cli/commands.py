@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,13 +18,20 @@ from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_run, format_table
 from enrich.base.errors import ConfigError, parse_duration
+from enrich.base.files import WholeFile
 from enrich.base.result import UNCHANGED, RunResult, name_deployment
 from enrich.cli import checks, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, format_load
 from enrich.project.project import Project
 
+if TYPE_CHECKING:
+    from enrich.answers.reasons import RuleCauses
+
 log = logging.getLogger("enrich")
+
+_BAD = ("failed", "blocked", "skipped")
+"""The verdicts that ``--fail-on fail`` is about."""
 
 
 def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -212,15 +221,72 @@ def status(call: Call, /, *, max_lag: str | None) -> Answer:
     help="Exit with 3 when a job is failed, blocked or skipped (fail), or also when it is warned (warn).",
 )
 @with_call
-def report(call: Call, /, **asked: Any) -> int:
+def report(  # noqa: PLR0913 - its options
+    call: Call,
+    /,
+    *,
+    jobs: tuple[str, ...],
+    html: Path | None,
+    json_file: Path | None,
+    runs: int,
+    reasons: bool,
+    fail_on: str | None,
+) -> int:
     """Show what the targets hold, and what the runs did and found.
 
     Reads the runs table and the suites; starts no JVM, unless rows fail and --reasons asks why. Shows names and numbers
     only, no cell values. Without --fail-on the exit code is 0, whatever the verdict is.
     """
-    from enrich.cli.reports import make_report
+    from enrich import report as reports
+    from enrich.report import page, text
+    from enrich.report.document import list_failing
 
-    return make_report(call, **asked)
+    formats: dict[str, Callable[[reports.Report], str]] = {
+        "text": text.format_report,
+        "json": lambda found: process.format_json_line(found.to_dict()),
+        # The page says that it is UTF-8, and stdout may be anything: as ASCII it is both.
+        "html": lambda found: page.render_page(found).encode("ascii", "xmlcharrefreplace").decode("ascii"),
+        "markdown": page.format_markdown,
+        "junit": page.format_junit,
+    }
+    bad = {None: (), "fail": _BAD, "warn": (*_BAD, "warned")}[fail_on]
+    project = call.load_project()
+    chosen = options.choose(options.build_graph(project), jobs, (), ())
+    with ExitStack() as cleanup:
+        page_file = cleanup.enter_context(WholeFile(html, "--html")) if html else None
+        data_file = cleanup.enter_context(WholeFile(json_file, "--json")) if json_file else None
+        found = reports.read_report(project, chosen, runs)
+        if reasons:
+            found = reports.add_reasons(found, _ask_for_reasons(project, list_failing(found)))
+        if data_file is not None:
+            data_file.write(json.dumps(found.to_dict(), indent=2))
+        if page_file is not None:
+            page_file.write(page.render_page(found))
+    process.say_result(formats[call.output](found))
+    for job in (each for each in found.jobs if each.verdict in bad):
+        why = job.last.error if job.last is not None and job.verdict != "warned" else None
+        if why is None:
+            failing = [rule for rule in (job.now.rules if job.now is not None else ()) if rule.verdict == "warned"]
+            rules = ", ".join(dict.fromkeys(map(text.format_rule, failing)))
+            ask = hints.failing(job.job) if failing else hints.report(job.job)
+            why = f"{job.headline}{f' ({rules})' if rules else ''}; `{ask}` says more"
+        call.say_failure(f"{job.job}: {job.verdict}: {why}", job.job)
+    return options.NOT_PASSED if found.verdict in bad else 0
+
+
+def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, tuple[RuleCauses, ...]]:
+    """Return why rows fail, by job; a job that cannot be asked is a warning, and is reported without reasons."""
+    found = {}
+    for name in jobs:
+        try:
+            from enrich.answers.failing_rows import find_causes  # which needs Spark
+
+            found[name] = find_causes(project, name, beside=jobs)
+        except Exception as error:  # noqa: BLE001 - whatever keeps one job from an answer, the report is made
+            process.stop_if_interrupted()
+            told = " ".join(str(process.convert_error(error)).split())
+            process.put(click.style("warning: ", fg="yellow") + clean(f"no reasons for {name}: {told}"), sys.stderr)
+    return found
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")
@@ -257,15 +323,6 @@ def validate(call: Call, /, *, offline: bool) -> int:
 )
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
-    process.say_result(format_schema(kind))
-    return 0
-
-
-# --- what status and schema show --------------------------------------------------------------------------------------
-
-
-def format_schema(kind: str) -> str:
-    """Return the JSON Schema of a kind of file, of the report, or of a run's result."""
     found: dict[str, Any]
     if kind == "test":
         from enrich.testing.scenario import build_schema as build_test_schema
@@ -279,7 +336,11 @@ def format_schema(kind: str) -> str:
         from enrich.project.models import build_schemas
 
         found = build_schemas()[f"{kind}.schema.json"]
-    return json.dumps(found, indent=2)
+    process.say_result(json.dumps(found, indent=2))
+    return 0
+
+
+# --- what status shows ------------------------------------------------------------------------------------------------
 
 
 _STATUS = (

@@ -289,7 +289,7 @@ def repeat(seconds: float, tick: Callable[[], RunResult], say: Callable[[RunResu
         codes.update({job.job: job.exit_code for job in found.jobs})
         with contextlib.suppress(Interrupted):
             say(found)
-            if not _has_lost_jvm():
+            if (jvm := _find_jvm()) is None or jvm.poll() is None:
                 time.sleep(max(0.0, started + seconds - time.monotonic()))
                 continue
             log.warning("the JVM has ended: start the command again")
@@ -299,11 +299,6 @@ def repeat(seconds: float, tick: Callable[[], RunResult], say: Callable[[RunResu
 def _find_jvm() -> subprocess.Popen[bytes] | None:
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     return getattr(getattr(context, "_gateway", None), "proc", None)
-
-
-def _has_lost_jvm() -> bool:
-    found = _find_jvm()
-    return found is not None and found.poll() is not None
 
 
 def kill_jvm() -> None:

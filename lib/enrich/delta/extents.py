@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 
 from enrich.base.result import Extent
 from enrich.base.spec import quote
-from enrich.delta.stores import find_local_path, open_files
 from enrich.delta.tables import actions, exists, open_log
 
 if TYPE_CHECKING:
@@ -62,17 +60,6 @@ def measure_commit(uri: str, version: int) -> Extent:
     return Extent(count, sum(each.get("size") or 0 for each in files) + sum(each["sizeInBytes"] for each in written))
 
 
-def measure_files(uri: str, paths: Iterable[str]) -> Extent:
-    """Count the files among paths, relative to a table or whole, as Delta or delta-rs list them, and their bytes."""
-    from pyarrow.fs import FileType, PyFileSystem
-
-    place = str(find_local_path(uri) or uri.partition("://")[2])
-    named = {name for path in paths for name in (path, unquote(path))}  # Delta escapes some letters, and some not
-    inside = {name.partition(place)[2].lstrip("/") if place in name else name for name in named}
-    infos = PyFileSystem(open_files(uri)).get_file_info(sorted(inside)) if inside else []
-    return _sum([info.size or 0 for info in infos if info.type == FileType.File])
-
-
 def find_need(uri: str, limits: Optimize) -> str | None:
     """Return why a table's files should be put together, with the limit; None when they need not be."""
     small = measure_table(uri, SMALL_FILE).files
@@ -82,13 +69,6 @@ def find_need(uri: str, limits: Optimize) -> str | None:
 def list_statistics(measured: Sequence[str]) -> dict[str, str]:
     """Return the property by which the log gets the least and the greatest values of these columns and of no other."""
     return {MEASURED: ",".join(map(quote, measured))} if measured else {MEASURED_FIRST: "0"}
-
-
-def find_measured_columns(uri: str) -> list[str]:
-    """Return the top-level columns of which a table's log has the smallest and greatest values."""
-    files = open_log(uri).get_add_actions(flatten=True)
-    names = [name.partition(".") for name in files.schema.names if files.column(name).null_count < files.num_rows]
-    return list(dict.fromkeys(column for side, _, column in names if side in ("min", "max")))
 
 
 def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Range]:

@@ -22,7 +22,6 @@ from enrich.base.stores import find_options
 from enrich.delta.tables import query, query_rows
 
 if TYPE_CHECKING:
-    from arro3.core import Table
     from deltalake import DeltaTable
 
 log = logging.getLogger(__name__)
@@ -97,10 +96,24 @@ class RunsTable:
             ) from error
 
     def _append(self, row: RunRow) -> DeltaTable:
+        from arro3.core import Array, DataType, Table  # importing pyarrow takes half of a run that finds nothing to do
         from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
         from deltalake.exceptions import CommitFailedError
 
-        rows, options = _arrow(row), find_options(self.uri)
+        text, options = DataType.string(), find_options(self.uri)
+        kinds = {
+            **dict.fromkeys(("run_id", "job", "target", "event"), text),
+            "number": DataType.int64(),
+            "at": DataType.timestamp("us", tz="UTC"),
+            **dict.fromkeys(("status", "mode"), text),
+            "exit_code": DataType.int32(),
+            "seconds": DataType.float64(),
+            "document": text,
+        }
+        now = (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": now}
+        read = {**kinds, "at": DataType.int64()}
+        rows = Table.from_pydict({name: Array([values[name]], read[name]).cast(kind) for name, kind in kinds.items()})
         # Checkpoints and cleanup come with tidying: an error of theirs must not look like one of the commit.
         plain = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
         for pause in (*_PAUSES, None):  # others create, tidy or alter the table meanwhile
@@ -216,22 +229,3 @@ class RunsTable:
 
 def _literal(at: datetime) -> str:
     return f"'{at.isoformat()}'"
-
-
-def _arrow(row: RunRow) -> Table:
-    from arro3.core import Array, DataType, Table  # importing pyarrow takes half of a run that finds nothing to do
-
-    text, at = DataType.string(), DataType.timestamp("us", tz="UTC")
-    kinds = {
-        **dict.fromkeys(("run_id", "job", "target", "event"), text),
-        "number": DataType.int64(),
-        "at": at,
-        **dict.fromkeys(("status", "mode"), text),
-        "exit_code": DataType.int32(),
-        "seconds": DataType.float64(),
-        "document": text,
-    }
-    now = (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": now}
-    read = {**kinds, "at": DataType.int64()}
-    return Table.from_pydict({name: Array([values[name]], read[name]).cast(kind) for name, kind in kinds.items()})

@@ -396,26 +396,8 @@ def _read_interval(text: str) -> int | None:
 
 
 def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
-    """Return Delta columns as Arrow columns that may be null; ``ConfigError`` for what no dump can hold (variant)."""
+    """Return Delta columns as Arrow columns that may be null; what delta-rs raises for a type that it does not know."""
     import pyarrow as pa
     from deltalake import Schema
 
-    fields = []
-    for name, kind in columns.items():
-        try:
-            found = pa.schema(Schema.from_json(json.dumps(build_struct({name: _drop_collations(kind)}))).to_arrow())
-        except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
-            raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
-        fields.append(found.field(0))
-    return pa.schema(fields)
-
-
-def _drop_collations(kind: Any) -> Any:
-    if kind == "variant":
-        raise ValueError(kind)
-    if isinstance(kind, str):
-        return kind.split(" collate ")[0]
-    if "fields" in kind:
-        return build_struct({each["name"]: _drop_collations(each["type"]) for each in kind["fields"]})
-    parts = {part: _drop_collations(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
-    return {**kind, **parts, **{part: True for part in ("containsNull", "valueContainsNull") if part in kind}}
+    return pa.schema(Schema.from_json(json.dumps(build_struct(columns))).to_arrow())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
 from enrich.base.spec import quote
-from enrich.delta.extents import SMALL_FILE, measure_files
+from enrich.delta.extents import SMALL_FILE
 from enrich.delta.sink import hold_settings
+from enrich.delta.stores import find_local_path, open_files
 from enrich.delta.tables import open_log
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
@@ -41,6 +44,18 @@ def optimize_table(session: SparkSession, uri: str, author: tuple[str, str], why
         Extent(metrics[f"numFiles{what}"], metrics[f"files{what}"]["totalSize"] or 0) for what in ("Removed", "Added")
     )
     return Compaction(open_log(uri).version(), removed, added, why) if removed.files or added.files else None
+
+
+def measure_files(uri: str, paths: Iterable[str]) -> Extent:
+    """Count the files among paths, relative to a table or whole, as Delta or delta-rs list them, and their bytes."""
+    from pyarrow.fs import FileType, PyFileSystem
+
+    place = str(find_local_path(uri) or uri.partition("://")[2])
+    named = {name for path in paths for name in (path, unquote(path))}  # Delta escapes some letters, and some not
+    inside = {name.partition(place)[2].lstrip("/") if place in name else name for name in named}
+    infos = PyFileSystem(open_files(uri)).get_file_info(sorted(inside)) if inside else []
+    sizes = [info.size or 0 for info in infos if info.type == FileType.File]
+    return Extent(len(sizes), sum(sizes))
 
 
 def vacuum_table(session: SparkSession, uri: str) -> Extent:

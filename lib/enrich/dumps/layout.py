@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from enrich.base.errors import ConfigError, did_you_mean, show_text
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS
-from enrich.base.schemas import fields_of
+from enrich.base.schemas import build_struct, fields_of
 from enrich.base.spec import PREFIX, DataType
+from enrich.delta.tables import make_arrow_schema
 from enrich.project.checks import NOT_IN_COLUMN
 from enrich.project.ddl import read_ddl_type
 
@@ -51,6 +52,28 @@ def read_columns(text: str) -> dict[str, DataType]:
             hint="write it as Spark SQL does: --types 'id bigint, at timestamp, amount decimal(10,2), `a b` string'",
         )
     return fields_of(found)
+
+
+def make_schema(columns: Mapping[str, DataType]) -> pa.Schema:
+    """Return Delta columns as Arrow columns that may be null; ``ConfigError`` for what no dump can hold (variant)."""
+    fields = []
+    for name, kind in columns.items():
+        try:
+            fields.append(make_arrow_schema({name: _drop_collations(kind)}).field(0))
+        except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
+            raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
+    return pa.schema(fields)
+
+
+def _drop_collations(kind: Any) -> Any:
+    if kind == "variant":
+        raise ValueError(kind)
+    if isinstance(kind, str):
+        return kind.split(" collate ")[0]
+    if "fields" in kind:
+        return build_struct({each["name"]: _drop_collations(each["type"]) for each in kind["fields"]})
+    parts = {part: _drop_collations(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
+    return {**kind, **parts, **{part: True for part in ("containsNull", "valueContainsNull") if part in kind}}
 
 
 @dataclass(frozen=True)

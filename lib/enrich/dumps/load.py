@@ -27,7 +27,7 @@ from enrich.base.spec import quote
 from enrich.delta import extents, locks, stores, tables
 from enrich.delta.tables import TableState
 from enrich.dumps import files, stage
-from enrich.dumps.layout import Known, read_columns
+from enrich.dumps.layout import Known, make_schema, read_columns
 from enrich.dumps.reading import Marks
 from enrich.dumps.result import (
     CREATED,
@@ -160,13 +160,11 @@ class Loader:
         from enrich.spark.session import get_session
 
         log.info("starting Spark")
-        self.workplace.built = get_session(self.workplace.project.settings.spark, self._measure)
-
-    def _measure(self) -> int | None:
-        """Count the bytes of dump and table, by which the settings of the JVM are chosen."""
-        if isinstance(self.place, CatalogName):
-            return None
-        return self.size + extents.measure_table(self.place).bytes
+        known = None if isinstance(self.place, CatalogName) else self.place  # only Spark's catalog knows the others
+        self.workplace.built = get_session(
+            self.workplace.project.settings.spark,
+            lambda: None if known is None else self.size + extents.measure_table(known).bytes,
+        )
 
     def _find_table(self) -> TableState | None:
         """Read the state of the table; None when there is none.
@@ -192,13 +190,13 @@ class Loader:
         table, how = self._find_table(), self.how
         form = how.form or files.choose_format(found)
         check_form(how, form)
-        ours = None if table is None else tables.make_arrow_schema(table.columns)
+        ours = None if table is None else make_schema(table.columns)
         if form == files.CSV and how.header is False and not how.columns and ours is None:
             raise ConfigError(
                 "--no-header needs --columns for a new table", hint="name them in the order of the file: --columns a,b"
             )
         columns = how.columns or (ours.names if ours is not None and how.header is False else None)
-        known = Known(ours, tables.make_arrow_schema(read_columns(how.types) if how.types else {}))
+        known = Known(ours, make_schema(read_columns(how.types) if how.types else {}))
         encoding = files.check_encoding(how.encoding)
         marks = Marks(how.escape is not None or how.dialect != CSV_DIALECT, how.null is not None)
         how_written = choose_dialect(how)

@@ -217,7 +217,11 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
     found = found.withColumn(_STEPS, F.expr(_LIST_STEPS)).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
     remembers = remember is not None and table is not None
-    new_nulls = [_count_nulls_more(name) for name in columns] if remembers else []
+    new_nulls = []
+    for name in columns if remembers else ():  # by how many rows it is null in more new rows than in old ones
+        now = " AND ".join([quote(_NEW) + " IS NOT NULL", quote(_NEW, name) + " IS NULL"])
+        before = " AND ".join([quote(_THERE) + " > 0", quote(_WAS, name) + " IS NULL"])
+        new_nulls.append(" - ".join([call("count_if", now), call("count_if", before)]))
     (_, inserted, updated, deleted, emptied, replaced, *counts, nulls), ranges = count_with_ranges(
         found, names, *_COUNTS, call("array", *new_nulls)
     )
@@ -230,8 +234,8 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         result = replace(result, old=gone.select(OPERATION, f"{PLACE}.*"), replaced=replaced)
     if remember is None or table is None:
         return result
-    now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
-    images = (now.select(f"{_WAS}.*"), 1), (found.where(F.col(_THERE) > 0).select(f"{_WAS}.*"), -1)
+    came = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
+    images = (came.select(f"{_WAS}.*"), 1), (found.where(F.col(_THERE) > 0).select(f"{_WAS}.*"), -1)
     return replace(result, nulls=dict(zip(columns, nulls, strict=True)), images=images)
 
 
@@ -259,13 +263,6 @@ def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> 
         for name, each in values.items()
     }
     return F.expr(call("struct", *[" AS ".join([each, quote(name)]) for name, each in seen.items()]))
-
-
-def _count_nulls_more(name: str) -> str:
-    """Return by how many rows a column is null in more new rows than in old ones."""
-    now = " AND ".join([quote(_NEW) + " IS NOT NULL", quote(_NEW, name) + " IS NULL"])
-    before = " AND ".join([quote(_THERE) + " > 0", quote(_WAS, name) + " IS NULL"])
-    return " - ".join([call("count_if", now), call("count_if", before)])
 
 
 def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:

@@ -33,7 +33,6 @@ from enrich.base.spec import (
     name_left_key,
     name_partners,
     name_reference,
-    name_right_key,
     quote,
 )
 from enrich.frames.columns import (
@@ -189,37 +188,11 @@ def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
         identity, rows = [*identity, WENT], rows.withColumn(ALIVE, F.col(ALIVE) & ~F.col(WENT))
     # A row that the condition keeps out must not fail in an expression that the condition guards.
     outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
-    rows = rows.withColumn(LIVE, _meet_condition(spec))
+    rows = rows.withColumn(LIVE, meet_condition(spec))
     return rows.select(*identity, LIVE, *[name_partners(step.alias) for step in spec.steps], *outputs)
 
 
-def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
-    """Join driving rows that have a null in their key, each for itself, for the quarantine.
-
-    In: the used columns of the driving source. Out: the target's columns, one row per row: nothing is filtered and no
-    lookup adds rows. So they have no partners in an interval join.
-    """
-    spec = sources.spec
-    alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
-    keys = name_left_key(len(spec.key_columns))
-    start = alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id())
-    start, steps = start.localCheckpoint(), leave_own_rows_out(spec.steps)
-    if spec.interval_step is not None:  # which would give a row for each partner
-        alias = spec.interval_step.alias
-        kind = sources.frame(alias, name_right_key(len(spec.sources[alias].key))).schema[alias].dataType
-        start, steps = start.withColumn(alias, F.lit(None).cast(kind)), [each for each in steps if each.alias != alias]
-    joined = add_key(spec, _join_steps(sources, start, None, steps))
-    condition = _meet_condition(spec)
-    # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
-    return joined.select(
-        *[
-            (F.expr(each.expression) if each.is_plain else F.when(condition, F.expr(each.expression))).alias(each.name)
-            for each in spec.outputs
-        ]
-    )
-
-
-def _meet_condition(spec: JoinSpec) -> Column:
+def meet_condition(spec: JoinSpec) -> Column:
     """Tell whether the joins and the condition keep a row."""
     if spec.where is None:
         return F.col(ALIVE)
@@ -236,10 +209,11 @@ def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Ste
     if affected is not None and affected.went is not None:
         went = affected.went.withColumn(WENT, F.lit(True))
         rows = rows.withColumn(WENT, F.lit(False)).unionByName(went)
-    return _join_steps(sources, rows, affected, steps)
+    return join_steps(sources, rows, affected, steps)
 
 
-def _join_steps(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
+def join_steps(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
+    """Apply ``steps`` left to right to driving rows."""
     rows = rows.withColumn(ALIVE, F.lit(True))
     for step in steps:
         rows = sources.kind_of(step).join(sources, rows, affected, step)

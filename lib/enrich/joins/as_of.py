@@ -51,8 +51,9 @@ class AsOf(ForeignKey):
         return rows.withColumn(SALT, spread_nulls(join.list_identity(rows), found)), found
 
     def accept(self, step: Step, last: Column) -> Column:
-        """Return the version where it holds at the moment ``last``."""
-        return keep_valid(step, last)
+        """Return the version where it holds at the moment ``last``: it has not ended, and the thing is not gone."""
+        version = F.col(step.alias)
+        return F.when(version.isNotNull() & ~_has_ended(step, last) & ~_is_gone(step), version)
 
     def narrow(self, sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:
         """Return the references to the last version until a row's moment, of those that are there or have changed."""
@@ -190,12 +191,6 @@ def _count_until(times: str, moment: str) -> Column:
 
     halved = F.aggregate(F.array(*[F.lit(step) for step in _STEPS]), F.lit(0), take)
     return F.when(F.coalesce(F.size(times), F.lit(0)) <= _FEW, reduce(add, few)).otherwise(halved)
-
-
-def keep_valid(step: Step, moment: Column) -> Column:
-    """Return a lookup's struct where its version holds at the moment: it has not ended, and the thing is not gone."""
-    version = F.col(step.alias)
-    return F.when(version.isNotNull() & ~_has_ended(step, moment) & ~_is_gone(step), version)
 
 
 def _has_ended(step: Step, moment: Column) -> Column:

@@ -32,6 +32,7 @@ from enrich.base import spec as specs
 from enrich.base.result import Counts, Lookup, Lookups, LookupState
 from enrich.base.schemas import strip_type
 from enrich.base.spec import Affected, JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
+from enrich.base.suites import select_quarantine_rules
 from enrich.frames import join
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
@@ -50,16 +51,46 @@ def get_spec(run: Run) -> JoinSpec:
 
 def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
-    spec = get_spec(run)
-    found = count_left(run, _find_affected(run, spec, changed), _take_counts(spec, changed))
+    spec, now = get_spec(run), run.now
+    right = spec.right_step()
+    carry = not spec.sources[spec.driving].trusted
+    # What refers to a changed key now; what is near a changed row of an interval join is found by the row's images.
+    dependent = []
+    for step in spec.steps:
+        if not step.shares_key and step.interval is None and step.alias in changed.differing:
+            touched = changed.differing[step.alias]
+            names = name_reference(len(touched.columns))
+            refer = join.find_references(now, step, changed=touched, carry=carry)
+            dependent.append(refer.join(touched, on=names, how="left_semi").drop(*names))
+    dependent = [run.keep(frame) for frame in dependent]
+    near = spec.interval_step
+    if near is not None and near.alias in changed.differing:
+        dependent.append(run.keep(interval.find_near_changes(now, near, list(changed.images(near.alias)))))
+    left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent)).distinct())
+    at_hand = {}
+    for alias in list_sharing(spec):
+        come = find_moved_rows(now, changed, alias, come=True)
+        known = find_known_rows(spec, alias, come, changed.differing, dependent)
+        if known is not None:
+            at_hand[alias] = known
+    affected = Affected(left, known=at_hand)
+    if right is not None:
+        moments = [now, run.before]
+        if right is near:
+            moved = interval.find_near_rows(moments, right, changed.differing.get(spec.driving))
+        else:
+            references = [join.find_references(each, right, Affected(left)) for each in moments]
+            moved = [frame.select(*name_reference(len(right.references))) for frame in references]
+        theirs = find_affected_right(spec, changed.differing, dependent, moved)
+        affected = replace(affected, right=run.keep(theirs))
+    found = count_left(run, affected, _take_counts(spec, changed))
     if not run.are_few(found.count):
         return found
     # Read once: the joins at both ends of the window are about them.
     names = name_left_key(len(spec.key_columns))
     rows = {alias: run.now.affected_rows(alias, names, found) for alias in list_sharing(spec)}
     read = {alias for alias in rows if alias not in found.known or found.known[alias].others is not None}
-    known = {alias: KnownRows(run.keep(each), read=alias in read) for alias, each in rows.items()}
-    return replace(found, known=known)
+    return replace(found, known={a: KnownRows(run.keep(each), read=a in read) for a, each in rows.items()})
 
 
 def _take_counts(spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
@@ -73,40 +104,6 @@ def _take_counts(spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
     net, count = changed.net[alias], len(spec.key_columns)
     names = zip(name_left_key(count), name_reference(count), strict=True)
     return net.count, {name: net.ranges[part] for name, part in names if part in net.ranges}
-
-
-def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
-    now, right = run.now, spec.right_step()
-    carry = not spec.sources[spec.driving].trusted
-    # What refers to a changed key now; what is near a changed row of an interval join is found by the row's images.
-    dependent = []
-    for step in spec.steps:
-        if not step.shares_key and step.interval is None and step.alias in changed.differing:
-            touched = changed.differing[step.alias]
-            names = name_reference(len(touched.columns))
-            found = join.find_references(now, step, changed=touched, carry=carry)
-            dependent.append(found.join(touched, on=names, how="left_semi").drop(*names))
-    dependent = [run.keep(frame) for frame in dependent]
-    near = spec.interval_step
-    if near is not None and near.alias in changed.differing:
-        dependent.append(run.keep(interval.find_near_changes(run.now, near, list(changed.images(near.alias)))))
-    left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent)).distinct())
-    known = {}
-    for alias in list_sharing(spec):
-        come = find_moved_rows(now, changed, alias, come=True)
-        rows = find_known_rows(spec, alias, come, changed.differing, dependent)
-        if rows is not None:
-            known[alias] = rows
-    if right is None:
-        return Affected(left, known=known)
-    moments = [now, run.before]
-    if right is near:
-        moved = interval.find_near_rows(moments, right, changed.differing.get(spec.driving))
-    else:
-        references = [join.find_references(each, right, Affected(left)) for each in moments]
-        names = name_reference(len(right.references))
-        moved = [frame.select(*names) for frame in references]
-    return Affected(left, run.keep(find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
 
 def list_sharing(spec: JoinSpec) -> list[str]:
@@ -203,7 +200,8 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     with run.joining(affected):
         frame = run.keep(join.join_all(run.sources_for(affected), joined))
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
-    marks = mark_rows(spec.columns) if run.plan.everything and not run.plan.may_quarantine else {}
+    may_quarantine = run.plan.suite is not None and select_quarantine_rules(run.plan.suite) is not None
+    marks = mark_rows(spec.columns) if run.plan.everything and not may_quarantine else {}
     marks = {name: F.col(specs.LIVE) & mark for name, mark in marks.items()}
     found, partners, were, tally = sum_partners(frame, spec.steps, marks)
     frame = frame if were is None else frame.where(~F.col(join.WENT)).drop(join.WENT)
@@ -237,8 +235,28 @@ def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
 
 
 def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
-    """Return driving rows without a whole key as the joins show them."""
-    return join.join_keyless(run.now, rows)
+    """Join driving rows that have a null in their key, each for itself, for the quarantine.
+
+    Nothing is filtered and no lookup adds rows. So they have no partners in an interval join.
+    """
+    sources, spec = run.now, get_spec(run)
+    alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
+    keys = name_left_key(len(spec.key_columns))
+    start = alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id())
+    start, steps = start.localCheckpoint(), join.leave_own_rows_out(spec.steps)
+    if spec.interval_step is not None:  # which would give a row for each partner
+        alias = spec.interval_step.alias
+        kind = sources.frame(alias, name_right_key(len(spec.sources[alias].key))).schema[alias].dataType
+        start, steps = start.withColumn(alias, F.lit(None).cast(kind)), [each for each in steps if each.alias != alias]
+    joined = join.add_key(spec, join.join_steps(sources, start, None, steps))
+    condition = join.meet_condition(spec)
+    # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
+    return joined.select(
+        *[
+            (F.expr(each.expression) if each.is_plain else F.when(condition, F.expr(each.expression))).alias(each.name)
+            for each in spec.outputs
+        ]
+    )
 
 
 def list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]:

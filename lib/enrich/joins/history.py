@@ -25,7 +25,6 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
@@ -47,6 +46,7 @@ from enrich.delta import reads, tables
 from enrich.frames import changes as net_changes
 from enrich.frames import columns, difference, normalise
 from enrich.frames.columns import add_up, drop_nulls, lacks_value, make_comparable, name_parts, pack_columns, unite
+from enrich.progress.plan import Span
 from enrich.progress.target import find_quarantine_version
 from enrich.steps import source_changes
 from enrich.steps.rows import Rows
@@ -81,9 +81,29 @@ def get_spec(run: Run) -> HistorySpec:
 
 
 def read_changes(run: Run) -> Changes:
-    """Read what each commit of the window did: nothing is netted."""
-    spec = get_spec(run)
-    ledger, alias = read_ledger(run, spec), spec.driving
+    """Read what each commit of the window did: nothing is netted.
+
+    Raises:
+        HistoryError: The feed, or a snapshot that it begins with, cannot be read.
+    """
+    spec, span = get_spec(run), run.plan.span
+    assert span is not None  # noqa: S101 - a history is given one with its window
+    alias = spec.driving
+    pass_point("feed_of_source.before")
+    try:
+        ledger = _build_ledger(run, spec, span)
+    except (PySparkException, Py4JJavaError) as error:
+        if find_lack(error):
+            raise
+        check_ends(run, [alias])
+        try:
+            ledger = _build_ledger(run, spec, span)  # it may have been a task that failed, and not the feed
+        except (PySparkException, Py4JJavaError) as again:
+            raise find_lack(again) or HistoryError(
+                f"the feed of source {alias!r} cannot be read after version {span.start}: {tell_unreadable(again)}",
+                hint=f"run `{hints.plan(spec.job)}` to see what can be read",
+            ) from error
+    pass_point("feed_of_source.after")
     found, findings = ledger.touched, []
     if ledger.keyless:
         findings.append(build_finding("key_not_null", "quarantine", (ledger.come, ledger.keyless), alias))
@@ -132,38 +152,11 @@ def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[st
     return {run.plan.spec.driving} if span is not None and span.compares else set()
 
 
-def read_ledger(run: Run, spec: HistorySpec) -> Ledger:
-    """Read what a history is computed from.
-
-    Raises:
-        HistoryError: The feed, or a snapshot that it begins with, cannot be read.
-    """
-    assert run.plan.span is not None  # noqa: S101 - a history is given one with its window
-    pass_point("feed_of_source.before")
-    try:
-        found = _build_ledger(run, spec)
-    except (PySparkException, Py4JJavaError) as error:
-        if find_lack(error):
-            raise
-        check_ends(run, [spec.driving])
-        try:
-            found = _build_ledger(run, spec)  # it may have been a task that failed, and not the feed
-        except (PySparkException, Py4JJavaError) as again:
-            raise find_lack(again) or HistoryError(
-                f"the feed of source {spec.driving!r} cannot be read after version {run.plan.span.start}:"
-                f" {tell_unreadable(again)}",
-                hint=f"run `{hints.plan(spec.job)}` to see what can be read",
-            ) from error
-    pass_point("feed_of_source.after")
-    return found
-
-
-def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
-    span, end = run.plan.span, run.plan.window[spec.driving].to
-    assert span is not None  # noqa: S101 - a history is given one with its window
+def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:
+    end = run.plan.window[spec.driving].to
     if span.whole or span.compares:
         source_changes.require_sound(run.plan, spec.driving, span.start)
-    times = _read_times(run, spec, (span.start, end))
+    times = _read_times(run, spec, span)
     recorded = None if span.whole else _read_recorded(run, spec)
     # Where nothing is taken again, nothing is rolled back: times may seem to go back when a log forgets the past.
     again = not span.whole and span.start < min(end, run.plan.target.marks[spec.driving].to)
@@ -223,23 +216,22 @@ def _search_ends(run: Run, spec: HistorySpec, images: DataFrame) -> tuple[int, i
     return end, start
 
 
-def _read_times(run: Run, spec: HistorySpec, ends: tuple[int, int]) -> Mapping[int, int]:
-    """Return version -> milliseconds since 1970 of the commits of a range, and of the one before it where known.
+def _read_times(run: Run, spec: HistorySpec, span: Span) -> Mapping[int, int]:
+    """Return version -> milliseconds since 1970 of the commits after a span's start, and of its start where known.
 
     Raises:
         HistoryError: The log has forgotten one.
     """
     known = tables.read_commits(tables.open_log(run.plan.tables[spec.driving].uri))
-    span = run.plan.span
-    assert span is not None  # noqa: S101 - a history is given one with its window
-    first = ends[0] if span.whole or span.compares else ends[0] + 1
-    lacking = [version for version in range(first, ends[1] + 1) if version not in known]
+    first = span.start if span.whole or span.compares else span.start + 1
+    versions = range(first, run.plan.window[spec.driving].to + 1)
+    lacking = [version for version in versions if version not in known]
     if lacking:
         raise HistoryError(
             f"the log of source {spec.driving!r} does not know version {lacking[0]} any more",
             hint=f"run `{hints.plan(spec.job)}` to see what can be read",
         )
-    return {version: known[version] for version in range(first, ends[1] + 1)}
+    return {version: known[version] for version in versions}
 
 
 def _list_times(run: Run, times: Mapping[int, int]) -> DataFrame:
@@ -314,11 +306,8 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
     target = target.select(*[F.col(quote(name)) for name in run.plan.list_recorded(target.columns)])
     if beside is not None:
         target = target.unionByName(beside, allowMissingColumns=True)
-    return take_versions(spec, target, _list_kinds(run, spec))
-
-
-def _list_kinds(run: Run, spec: HistorySpec) -> dict[str, T.DataType]:
-    return {field.name: field.dataType for field in run.read_source(spec.driving).schema.fields}
+    kinds = {field.name: field.dataType for field in run.read_source(spec.driving).schema.fields}
+    return take_versions(spec, target, kinds)
 
 
 def _refuse_without_rows(run: Run) -> RefreshNeeded:

@@ -45,7 +45,7 @@ from enrich.base.schemas import fields_of, kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.delta import tables
 from enrich.progress.plan import Plan
-from enrich.project.kinds import trace_columns
+from enrich.project.kinds import JOBS
 from enrich.project.kinds.syntax import Source
 from enrich.project.models import Lineage
 from enrich.project.project import Project
@@ -200,7 +200,7 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
     """Return the target, and its quarantine if there is one, after a run that succeeded."""
     location = plan.place.location
     name = name_dataset(location, plan.place.uri, namespace)
-    names, traced = name_sources(project, plan, namespace), trace_columns(plan.spec)
+    names, traced = name_sources(project, plan, namespace), JOBS[plan.spec.kind].trace(plan.spec)
 
     def describe(source: Source, word: str) -> column_lineage_dataset.InputField:
         found = [column_lineage_dataset.Transformation(type="DIRECT", subtype=word)]

@@ -11,7 +11,7 @@ from enrich.base.errors import ANOTHER_TARGET, EnrichError, Locked, RefreshNeede
 from enrich.base.names import CatalogName, Location
 from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType, JobSpec
-from enrich.delta import feeds, tables
+from enrich.delta import feed_starts, tables
 from enrich.delta.tables import TableState, fingerprint, keeps_values, read_state
 from enrich.progress.cursor import Cursor, Mark, TargetState
 from enrich.project.models import Job
@@ -200,7 +200,7 @@ def measure_lag(alias: str, table: str, place: Location, mark: Mark | None) -> S
     kept = tables.compute_retention(state.properties)
     days = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
     try:
-        days = 0.0 if feeds.has_lost_changes(state.uri, consumed, state.version) else days
+        days = 0.0 if feed_starts.has_lost_changes(state.uri, consumed, state.version) else days
     except EnrichError:
         days = None
     return replace(known, seconds=seconds, lag_seconds=behind, days_left=days)

@@ -219,11 +219,6 @@ def is_of_run(found: Mapping[str, Any], run_id: str | None = None) -> bool:
     return isinstance(found.get("enrich"), int) and run_id in (None, found.get("run_id"))
 
 
-def find_writer(entries: list[dict[str, Any]]) -> str:
-    """Return the id of the run that wrote last."""
-    return next((found["run_id"] for found in map(read_run, entries) if "run_id" in found), "another run")
-
-
 def read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
     """Return the record of ``job`` in a commit, else None; one of a newer release is a HistoryError."""
     found = read_run(entry)

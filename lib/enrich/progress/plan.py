@@ -157,11 +157,6 @@ class OpenJob:
         return frozenset(alias for alias in trusted & self.spec.sources.keys() if not self.spec.sources[alias].trusted)
 
     @property
-    def may_quarantine(self) -> bool:
-        """True when a rule may keep rows out of the target."""
-        return self.suite is not None and select_quarantine_rules(self.suite) is not None
-
-    @property
     def recorded_state(self) -> State | None:
         """What the target holds, as its record says it for the rules of the suite as it is now; None without record."""
         cursor = self.target.cursor

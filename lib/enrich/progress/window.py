@@ -28,7 +28,7 @@ from enrich.base import hints
 from enrich.base.errors import ANOTHER_TARGET, ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import BEFORE_ALL, SourceWindow
 from enrich.delta import tables
-from enrich.delta.feeds import find_feed_start
+from enrich.delta.feed_starts import find_feed_start
 from enrich.delta.tables import TableState
 from enrich.progress.cursor import Mark
 from enrich.progress.plan import Asked, Moment, OpenJob, Span, find_moment, spell

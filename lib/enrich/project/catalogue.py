@@ -46,10 +46,6 @@ def _check_regex(pattern: str | int | float) -> None:
         raise ValueError(type(error).__name__) from None
 
 
-def _check_time_format(text: str | int | float) -> None:
-    datetime.strptime(datetime.now(UTC).strftime(str(text)), str(text)).replace(tzinfo=UTC)
-
-
 class _Quantiles(BaseModel, extra="forbid"):
     quantiles: list[float]
     value_ranges: list[tuple[float | None, float | None]]
@@ -103,7 +99,10 @@ REGEX = _build_kind("a regular expression that compiles", _Regex)
 REGEXES = _build_kind(
     "a list of at least one regular expression that compiles", Annotated[list[_Regex], Field(min_length=1)]
 )
-TIME_FORMAT = _build_kind("a format of dates and times", Annotated[_Text, AfterValidator(_check_time_format)])
+_is_time_format = AfterValidator(
+    lambda text: datetime.strptime(datetime.now(UTC).strftime(str(text)), str(text)).replace(tzinfo=UTC)
+)
+TIME_FORMAT = _build_kind("a format of dates and times", Annotated[_Text, _is_time_format])
 QUANTILES = _build_kind(
     "a mapping of `quantiles` and `value_ranges`, lists of one length, every range [low, high]", _Quantiles
 )

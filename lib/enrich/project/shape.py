@@ -54,14 +54,16 @@ def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model
     return (None if values.faults else built), values.faults
 
 
-def _is_expression(path: tuple[PathStep, ...]) -> bool:
-    """Return True for what the job file writes in Spark SQL, where ``1`` and ``true`` are texts as well."""
-    if path[:1] == ("join",):
-        return path[2:3] == ("on",) or path[2:] in (("elements",), ("at",), ("gone",))
-    return path == ("where",) or (path[:1] == ("select",) and len(path) == 2)
-
-
-JOB = FileKind(list_models(Job), {("rules", "*"): "rules"}, _is_expression)
+JOB = FileKind(
+    list_models(Job),
+    {("rules", "*"): "rules"},
+    # What the file writes in Spark SQL: there ``1`` and ``true`` are texts as well.
+    lambda path: (
+        path == ("where",)
+        or (path[:1] == ("select",) and len(path) == 2)
+        or (path[:1] == ("join",) and (path[2:3] == ("on",) or path[2:] in (("elements",), ("at",), ("gone",))))
+    ),
+)
 CONF = FileKind(list_models(Settings), {}, lambda path: path[:2] == ("spark", "conf"))
 
 

@@ -75,17 +75,16 @@ class _SuiteFile(Model):
     meta: dict[str, Any] = Field({})
 
 
-def _is_free(path: tuple[PathStep, ...]) -> bool:
-    """Tell where a file may hold anything, nulls and line breaks included."""
-    match path:
-        case ("name" | "meta",) | ("expectations", _, "kwargs"):
-            return True
-        case ("expectations", _, "meta", key):
-            return key != "enrich"
-    return False
-
-
-_FILE = FileKind(list_models(_SuiteFile), {}, is_data=_is_free)
+_FILE = FileKind(
+    list_models(_SuiteFile),
+    {},
+    # Where a file may hold anything, nulls and line breaks included.
+    is_data=lambda path: (
+        path in (("name",), ("meta",))
+        or (path[:1] == ("expectations",) and path[2:] == ("kwargs",))
+        or (path[:1] == ("expectations",) and path[2:3] == ("meta",) and len(path) == 4 and path[3] != "enrich")
+    ),
+)
 
 
 def load_suite(path: Path, name: str) -> Suite:

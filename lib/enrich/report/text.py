@@ -55,14 +55,6 @@ def format_rule(rule: RuleReport | RuleNow) -> str:
     return f"{name} in {rule.source}" if isinstance(rule, RuleReport) and rule.source else name
 
 
-def format_terms(rule: RuleReport) -> str:
-    """Return what a rule of a run allows: the threshold of a job rule, that it was lifted, that it judged all rows."""
-    bounds = {"at least": rule.at_least, "at most": rule.at_most}
-    told = [f"{word} {format_threshold(bound)}" for word, bound in bounds.items() if bound is not None]
-    told += ["accepted for this run"] if rule.accepted else []
-    return ", ".join([*told, *(["whole table"] if rule.scope == "target" and rule.by_row else [])])
-
-
 def format_since(rule: RuleNow) -> str:
     """Return when the run ended after which rows began to fail; ``or before`` where no earlier count is known."""
     if rule.since is None:
@@ -156,7 +148,11 @@ def _tell_now(now: TableNow) -> Part:
 def _tell_judged(job: JobReport, run: Run) -> Part:
     rules = []
     for rule in job.rules:
-        verdict, end = format_verdict(rule.run_verdict), rule.error or format_terms(rule)
+        bounds = {"at least": rule.at_least, "at most": rule.at_most}
+        terms = [f"{word} {format_threshold(bound)}" for word, bound in bounds.items() if bound is not None]
+        terms += ["accepted for this run"] if rule.accepted else []
+        terms += ["whole table"] if rule.scope == "target" and rule.by_row else []
+        verdict, end = format_verdict(rule.run_verdict), rule.error or ", ".join(terms)
         in_all = None if rule.success is None else "yes" if rule.failed else "no"  # of a verdict over all rows
         failed = rule.failed if rule.by_row else in_all
         rules.append(

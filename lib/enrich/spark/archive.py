@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.spark.jars import PATIENCE, find_cache_directory, find_delta_jars, find_spark_home, require_java
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -75,49 +75,46 @@ def build_archive() -> Path | None:
     return find_archive(jars)
 
 
-def train(spark: SparkSession, lake: Path) -> None:
-    """Do what a small run does: create tables, change them, read changes and snapshots, join them, merge the result."""
-    from pyspark.sql import functions as F
-
-    def sql(name: str, text: str) -> DataFrame:
-        return spark.sql(text.format(f"delta.`{lake / name}`"))
-
-    properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
-    for name in ("left", "right"):
-        rows = spark.range(9).select("id", F.col("id").cast("string").alias("text"), F.array("id").alias("list"))
-        rows.write.format("delta").options(**properties).save(str(lake / name))
-        sql(name, "UPDATE {} SET text = 'new' WHERE id < 3")
-        sql(name, "DELETE FROM {} WHERE id = 3")
-    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1)
-    changed = feed.load(str(lake / "left")).groupBy("id").agg(F.max(F.struct("_commit_version", "text")).alias("last"))
-    changed = changed.persist()
-    changed.count()
-    pinned = spark.read.format("delta").option("versionAsOf", 1)
-    left = pinned.load(str(lake / "left")).withColumn("item", F.explode("list"))
-    right = pinned.load(str(lake / "right")).select(F.col("id").alias("item"), F.col("text").alias("other"))
-    joined = left.join(F.broadcast(changed.select("id")), "id").join(right, "item", "full")
-    lists = joined.groupBy("id").agg(F.collect_list(F.struct("item")).alias("items"))
-    lists.localCheckpoint().createOrReplaceTempView("joined")
-    sql(
-        "target",
-        "CREATE TABLE {} USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT * FROM joined",
-    )
-    merge = """MERGE INTO {} t USING (SELECT * FROM joined LIMIT 4) s ON t.id <=> s.id
-        WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED AND s.id = 2 THEN UPDATE SET items = s.items
-        WHEN NOT MATCHED THEN INSERT *"""
-    sql("target", merge)
-    sql("target", "SELECT * FROM {} ORDER BY id").collect()
-
-
 def main(file: str) -> int:
-    """Train a JVM that writes its classes to ``file`` when it ends, and wait for that."""
+    """Do what a small run does, in a JVM that writes its classes to ``file`` when it ends, and wait for that.
+
+    Tables are created and changed; changes and snapshots read, joined, and merged.
+    """
     from pyspark import SparkContext
+    from pyspark.sql import functions as F
 
     from enrich.spark.session import build_session
 
     spark = build_session("local[2]", {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={file}"}, None, 0)
+
+    def sql(name: str, text: str) -> DataFrame:
+        return spark.sql(text.format(f"delta.`{lake}/{name}`"))
+
     with tempfile.TemporaryDirectory() as lake:
-        train(spark, Path(lake))
+        properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+        for name in ("left", "right"):
+            rows = spark.range(9).select("id", F.col("id").cast("string").alias("text"), F.array("id").alias("list"))
+            rows.write.format("delta").options(**properties).save(f"{lake}/{name}")
+            sql(name, "UPDATE {} SET text = 'new' WHERE id < 3")
+            sql(name, "DELETE FROM {} WHERE id = 3")
+        feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1)
+        changed = feed.load(f"{lake}/left").groupBy("id").agg(F.max(F.struct("_commit_version", "text")).alias("last"))
+        changed = changed.persist()
+        changed.count()
+        pinned = spark.read.format("delta").option("versionAsOf", 1)
+        left = pinned.load(f"{lake}/left").withColumn("item", F.explode("list"))
+        right = pinned.load(f"{lake}/right").select(F.col("id").alias("item"), F.col("text").alias("other"))
+        joined = left.join(F.broadcast(changed.select("id")), "id").join(right, "item", "full")
+        lists = joined.groupBy("id").agg(F.collect_list(F.struct("item")).alias("items"))
+        lists.localCheckpoint().createOrReplaceTempView("joined")
+        create = """CREATE TABLE {} USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')
+            AS SELECT * FROM joined"""
+        sql("target", create)
+        merge = """MERGE INTO {} t USING (SELECT * FROM joined LIMIT 4) s ON t.id <=> s.id
+            WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED AND s.id = 2 THEN UPDATE SET items = s.items
+            WHEN NOT MATCHED THEN INSERT *"""
+        sql("target", merge)
+        sql("target", "SELECT * FROM {} ORDER BY id").collect()
     gateway: Any = SparkContext._gateway
     spark.stop()
     gateway.shutdown()

@@ -14,17 +14,14 @@ import re
 import shutil
 import subprocess
 import tempfile
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.extras import SPARK, describe_missing, install
-from enrich.base.names import POSITIONAL
 
 log = logging.getLogger(__name__)
 
@@ -103,21 +100,41 @@ def find_delta_jars(
     if given := os.environ.get("ENRICH_JARS") or directory:
         return _take_from_directory(Path(given).expanduser(), release)
     folder = find_cache_directory() / "jars" / release.folder
-    if not _holds_release(folder, release):
-        if not fetch:
-            return ()
-        _fill(folder, release, conf or {})
-    return tuple(folder / name for name in release.names)
-
-
-def list_lacking_names(jars: Sequence[Path]) -> list[str]:
-    """Return what a commit by position calls and Delta does not have in these jars: then rows are written by MERGE."""
-    found = dict.fromkeys(POSITIONAL, b"")
-    for path, name in product(jars, POSITIONAL):
-        with suppress(KeyError, OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as jar:  # it may be in another one
-            found[name] += jar.read(f"org/apache/spark/sql/delta/commands/{name}$.class")
-    needed = [(name, each) for name, methods in POSITIONAL.items() for each in methods]
-    return [f"{name}.{each}" for name, each in needed if each.encode() not in found[name]]
+    found = tuple(folder / name for name in release.names)
+    if _holds_release(folder, release):
+        return found
+    if not fetch:
+        return ()
+    # Into a directory of our own beside it, which is renamed then: readers see all five or none.
+    log.info("fetching Delta %s for Spark %s from Maven into %s (once, 12 MB)", release.delta, release.spark, folder)
+    beside = folder.parent
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".resolving-", dir=beside, ignore_cleanup_errors=True) as workspace:
+            ivy, fetched = Path(workspace, "ivy"), Path(workspace, "jars")
+            _resolve(ivy, release, conf or {})
+            fetched.mkdir()
+            for source, name in zip(_take_from_directory(ivy / "jars", release), release.names, strict=True):
+                shutil.move(source, fetched / name)
+            if not _holds_release(fetched, release):
+                raise EnvironmentFault(
+                    f"what the resolver brought is not what was released as {release.coordinate}",
+                    hint="check the mirror, or put the jars of your choice into a directory and name it in ENRICH_JARS",
+                )
+            if not _holds_release(folder, release):  # else another process was faster
+                with suppress(FileNotFoundError):
+                    folder.rename(Path(workspace, "broken"))
+                try:
+                    fetched.rename(folder)
+                except OSError:
+                    if not _holds_release(folder, release):
+                        raise
+    except OSError as error:
+        raise EnvironmentFault(
+            f"the Delta jars could not be stored in {str(folder)!r}: {error.strerror}",
+            hint="free some space there, or set ENRICH_CACHE to a directory that can be written",
+        ) from error
+    return found
 
 
 def find_cache_directory() -> Path:
@@ -174,38 +191,6 @@ def _holds_release(folder: Path, release: Release) -> bool:
     except OSError:
         return False
     return all(DIGESTS.get(name) == digest for name, digest in found.items())
-
-
-def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:
-    """Resolve into a directory of our own beside ``folder``, then rename: readers see all five or none."""
-    log.info("fetching Delta %s for Spark %s from Maven into %s (once, 12 MB)", release.delta, release.spark, folder)
-    beside = folder.parent
-    try:
-        beside.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".resolving-", dir=beside, ignore_cleanup_errors=True) as workspace:
-            ivy, fetched = Path(workspace, "ivy"), Path(workspace, "jars")
-            _resolve(ivy, release, conf)
-            fetched.mkdir()
-            for source, name in zip(_take_from_directory(ivy / "jars", release), release.names, strict=True):
-                shutil.move(source, fetched / name)
-            if not _holds_release(fetched, release):
-                raise EnvironmentFault(
-                    f"what the resolver brought is not what was released as {release.coordinate}",
-                    hint="check the mirror, or put the jars of your choice into a directory and name it in ENRICH_JARS",
-                )
-            if not _holds_release(folder, release):  # else another process was faster
-                with suppress(FileNotFoundError):
-                    folder.rename(Path(workspace, "broken"))
-                try:
-                    fetched.rename(folder)
-                except OSError:
-                    if not _holds_release(folder, release):
-                        raise
-    except OSError as error:
-        raise EnvironmentFault(
-            f"the Delta jars could not be stored in {str(folder)!r}: {error.strerror}",
-            hint="free some space there, or set ENRICH_CACHE to a directory that can be written",
-        ) from error
 
 
 def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:

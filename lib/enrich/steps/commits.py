@@ -42,7 +42,8 @@ def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | 
     log = tables.open_log(uri)
     if cursor.find_number(log, plan.job.job, name) in (None, planned):
         return None
-    return cursor.find_writer(tables.read_history(log, tables.RECENT))
+    records = map(cursor.read_run, tables.read_history(log, tables.RECENT))
+    return next((found["run_id"] for found in records if "run_id" in found), "another run")
 
 
 def refuse_drift(plan: Plan, version: int) -> None:

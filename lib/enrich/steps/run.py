@@ -21,7 +21,7 @@ from enrich.frames.columns import lacks_value
 from enrich.frames.difference import Identity
 from enrich.joins import find_step_kind
 from enrich.progress.plan import Plan
-from enrich.spark import ADAPTIVE, adapts_to_change
+from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,7 +46,9 @@ class Run:
     adapts: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        self.adapts = not self.plan.everything and adapts_to_change(self.session)
+        conf = self.session.conf
+        is_asked = conf.get(ADAPTIVE_BY_CHANGE, "false") == "true" and conf.get(ADAPTIVE, "true") == "true"
+        self.adapts = is_asked and not self.plan.everything
         if self.adapts:
             self.cleanup.callback(self.session.conf.set, ADAPTIVE, "true")
             self.expect_rows(0)

@@ -60,9 +60,9 @@ def count_target(
         return build_published(run, judged.good, affected, None)
 
     if plan.everything:
-        return _take_counts(plan, judged, lookups) or _count_rows(plan, publish(), lookups), frozenset()
+        return _take_counts(plan, judged, lookups) or count_rows(plan, publish(), lookups), frozenset()
     if recorded is None:
-        state = _count_rows(plan, publish(), lookups)
+        state = count_rows(plan, publish(), lookups)
         return state, frozenset(each.index for each in state.rules)
     known = [each for each in recorded.rules if each.is_counted]
     images = () if target.is_empty else target.images
@@ -102,16 +102,9 @@ def carry_state(run: Run) -> State:
     recorded = plan.recorded_state
     if recorded is None:
         lookups = find_kind(plan.spec).recount_lookups(run) if plan.spec.steps else {}
-        return _count_rows(plan, table, lookups)
+        return count_rows(plan, table, lookups)
     nulls = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     return _complete(run, replace(recorded, nulls=nulls), lambda: table)[0]
-
-
-def count_present(run: Run, lookups: Lookups) -> State:
-    """Return the state of the target as it is, whatever its record says."""
-    table = read_target(run)
-    assert table is not None  # noqa: S101 - what is verified has a target
-    return _count_rows(run.plan, table, lookups)
 
 
 def _complete(run: Run, state: State, published: Callable[[], DataFrame]) -> Counted:
@@ -124,7 +117,8 @@ def _complete(run: Run, state: State, published: Callable[[], DataFrame]) -> Cou
     return replace(state, rules=rules), frozenset(counted)
 
 
-def _count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
+def count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
+    """Return the state of a target that holds these rows, whatever its record says."""
     names = [name for name in plan.spec.columns if name in rows.columns]
     entries, marks = list_uncounted(plan.suite), mark_rows(names)
     if entries:

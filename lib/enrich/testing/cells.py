@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.errors import ConfigError, did_you_mean
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
-from enrich.delta.tables import make_arrow_schema
+from enrich.dumps.layout import make_schema
 from enrich.project.ddl import read_ddl_type
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _read_text(text: str, kind: DataType) -> Any:
 
 @cache
 def _find_arrow_type(kind: str) -> pa.DataType:
-    return make_arrow_schema({"cell": kind}).field(0).type
+    return make_schema({"cell": kind}).field(0).type
 
 
 def _fail(cell: Any, wanted: str) -> CellError:

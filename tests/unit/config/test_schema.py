@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from jsonschema import Draft7Validator
 
-from enrich.cli.commands import format_schema
+from enrich.cli.commands import cli
 from enrich.project.yamlfile import load_tree, read_tree
 from unit.config.small_project import CONF, JOIN, MIRROR, edited
 
@@ -21,11 +22,15 @@ def validator(kind: str) -> Draft7Validator:
     return Draft7Validator(schema)
 
 
+def print_schema(kind: str) -> str:
+    return CliRunner().invoke(cli, ["schema", kind]).stdout
+
+
 def test_the_files_are_current() -> None:
     kinds = ("job", "conf", "report", "result", "test")
     for kind in kinds:
         file = (ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8")
-        assert file == format_schema(kind) + "\n", f"enrich schema {kind} > conf/schema/{kind}.schema.json"
+        assert file == print_schema(kind), f"enrich schema {kind} > conf/schema/{kind}.schema.json"
     names = {path.name for path in (ROOT / "conf" / "schema").iterdir()}
     assert names == {f"{kind}.schema.json" for kind in kinds}
 
@@ -104,7 +109,7 @@ def test_wrong_files_do_not(kind: str, text: str) -> None:
 
 @pytest.mark.parametrize("kind", ["job", "conf", "report"])
 def test_a_schema_names_itself_and_says_nothing_that_draft_7_ignores(kind: str) -> None:
-    schema = json.loads(format_schema(kind))
+    schema = json.loads(print_schema(kind))
     assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert schema["$id"] == f"urn:enrich:schema:{kind}"
     text = json.dumps(schema)

@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.delta.tables import make_arrow_schema
 from enrich.dumps.convert import convert_column, convert_texts, convert_values
-from enrich.dumps.layout import read_columns
+from enrich.dumps.layout import make_schema, read_columns
 from enrich.dumps.stage import name_type
 
 MOMENTS = pa.timestamp("us", "UTC")
@@ -181,9 +180,9 @@ def test_types_are_read_as_spark_sql_declares_them() -> None:
     found = read_columns("id bigint, at timestamp, amount decimal(10,2), tags array<string>, `a b` map<string, int>")
     assert list(found) == ["id", "at", "amount", "tags", "a b"]
     assert (found["id"], found["amount"]) == ("long", "decimal(10,2)")
-    schema = make_arrow_schema(found)
+    schema = make_schema(found)
     assert [name_type(each.type) for each in list(schema)[:3]] == ["bigint", "timestamp", "decimal(10,2)"]
-    assert make_arrow_schema({"c": "string collate UTF8_LCASE"}).field("c").type == pa.string()
+    assert make_schema({"c": "string collate UTF8_LCASE"}).field("c").type == pa.string()
 
 
 @pytest.mark.parametrize("text", ["id", "id nothing", "", "id int, ID string", "id int,"])
@@ -194,4 +193,4 @@ def test_types_that_are_none_are_refused(text: str) -> None:
 
 def test_a_column_that_no_dump_can_hold_is_named() -> None:
     with pytest.raises(ConfigError, match="column 'v' has a type that no dump can hold"):
-        make_arrow_schema({"v": "variant"})
+        make_schema({"v": "variant"})

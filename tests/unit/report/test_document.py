@@ -15,7 +15,7 @@ from enrich.base.errors import HistoryError
 from enrich.delta.runs import FORMAT, OUTCOME, RunRow, RunsTable
 from enrich.report import Report, build_report, build_schema, read_report
 from enrich.report.models import JobReport
-from enrich.report.text import format_report, format_terms
+from enrich.report.text import format_report, tell_job
 from kit.history import NOT_NULL, finding, project_in, row
 
 
@@ -134,7 +134,8 @@ def test_the_jobs_own_rules_tell_their_threshold(told: Any) -> None:
     rate = finding("match_rate", index=None, column=None, source="accounts", action="fail", failed=3, at_least=0.7)
     change = finding("mass_change", index=None, column=None, failed=3, success=False, at_most=2, accepted=True)
     job = told(row(0, findings=[rate, change]))
-    assert [format_terms(rule) for rule in job.rules] == ["at least 70 %", "at most 2, accepted for this run"]
+    terms = [row[-1] for row in tell_job(job)[-1].tables[0].rows]
+    assert terms == ["at least 70 %", "at most 2, accepted for this run"]
     assert [(rule.verdict, rule.share) for rule in job.rules] == [("passed", 0.3), ("warned", 0.3)]
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import NoReturn
 
 from enrich.base.errors import ConfigError
 
@@ -70,8 +69,18 @@ def tokenize(text: str) -> tuple[Token, ...]:
     at = len(text) - len(text.lstrip(" \t\r\n"))
     while at < len(text):
         found = _TOKEN.match(text, at)
+        char = text[at]
+        if found is None and char in "'\"`":
+            raise ExpressionError(f"a quote {char} {locate(at)} is not closed, or has nothing inside")
+        if found is None and (char.isdigit() or char == "."):
+            raise ExpressionError(
+                f"a malformed number {locate(at)}; put a name that starts with a digit into backticks"
+            )
+        if found is None and char.isprintable() and ord(char) < 128:
+            raise ExpressionError(f"{char!r} {locate(at)} is not allowed in an expression")
         if found is None:
-            _refuse_character(text, at)
+            message = f"character U+{ord(char):04X} {locate(at)} is not allowed outside quotes"
+            raise ExpressionError(message, hint="put the name into backticks")
         kind = str(found.lastgroup)
         token = Token(kind, found[kind], at)
         _check_token(text, token)
@@ -88,19 +97,6 @@ def is_relative_time(text: str) -> bool:
 def locate(offset: int) -> str:
     """Say where ``offset`` is, for people: characters count from 1."""
     return f"at character {offset + 1}"
-
-
-def _refuse_character(text: str, at: int) -> NoReturn:
-    char = text[at]
-    if char in "'\"`":
-        raise ExpressionError(f"a quote {char} {locate(at)} is not closed, or has nothing inside")
-    if char.isdigit() or char == ".":
-        raise ExpressionError(f"a malformed number {locate(at)}; put a name that starts with a digit into backticks")
-    if char.isprintable() and ord(char) < 128:
-        raise ExpressionError(f"{char!r} {locate(at)} is not allowed in an expression")
-    raise ExpressionError(
-        f"character U+{ord(char):04X} {locate(at)} is not allowed outside quotes", hint="put the name into backticks"
-    )
 
 
 def _check_token(text: str, token: Token) -> None:

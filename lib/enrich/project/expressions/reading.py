@@ -395,12 +395,7 @@ class Reading:
         self._open(_Frame(")", name), "L_PAREN")
         if self._token.lower == ")":
             self._close(self._frames[-1])
-        else:
-            self._read_first_words(name, place)
-
-    def _read_first_words(self, name: str, place: int) -> None:
-        """Read the words that only this function has before its arguments."""
-        if name == "extract":
+        elif name == "extract":  # this one and the next ones have words of their own before their arguments
             if self._token.type != "word" or self._next.lower != "from":
                 self._fail("extract is written extract(year from alias.column)")
             self._hand_literal(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from enrich.project.kinds.as_of import AsOf
 from enrich.project.kinds.foreign_key import ForeignKey
 from enrich.project.kinds.history import History
@@ -11,11 +9,8 @@ from enrich.project.kinds.interval import Interval
 from enrich.project.kinds.joins import Joins
 from enrich.project.kinds.list import List
 from enrich.project.kinds.mirror import Mirror
-from enrich.project.kinds.syntax import ColumnSources, JobSyntax, JoinSyntax
+from enrich.project.kinds.syntax import JobSyntax, JoinSyntax
 from enrich.project.kinds.table import Table
-
-if TYPE_CHECKING:
-    from enrich.base.spec import JobSpec
 
 JOINS: dict[str, JoinSyntax] = {each.name: each for each in (Table(), ForeignKey(), AsOf(), List(), Interval())}
 JOBS: dict[str, JobSyntax] = {each.name: each for each in (Joins(), Mirror(), History())}
@@ -24,8 +19,3 @@ JOBS: dict[str, JobSyntax] = {each.name: each for each in (Joins(), Mirror(), Hi
 def register(kind: JoinSyntax) -> None:
     """Let job files have one more kind of join; its ``Step`` says in ``module`` what a run does for it."""
     JOINS[kind.name] = kind
-
-
-def trace_columns(spec: JobSpec) -> ColumnSources:
-    """Return which columns of which sources each column of a job's target comes from, and how."""
-    return JOBS[spec.kind].trace(spec)
