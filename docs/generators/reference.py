@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from enrich.init.schemas import build_schemas
 from enrich.project.kinds import JOINS
-from enrich.project.models import Job, Settings, build_schemas, list_models
+from enrich.project.models import Job, Settings, list_models
 
 PAGE = Path(__file__).parents[1] / "reference.md"
 
@@ -45,7 +46,7 @@ def build_page() -> str:
     parts = [_INTRO]
     seen: set[str] = set()
     for kind, title in _TITLES.items():
-        schema = schemas[f"{kind}.schema.json"]
+        schema = schemas[kind]
         parts.append(f"## {title}\n")
         models = schema.get("$defs") or schema["definitions"]  # the name changed between drafts of JSON Schema
         parts.append(_write_table(schema))

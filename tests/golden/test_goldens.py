@@ -19,11 +19,12 @@ import pytest
 from py4j.java_gateway import GatewayClient
 
 import enrich
+from enrich.answers.inspection import read_status
 from enrich.answers.reasons import format_answer, format_failing
 from enrich.base import failpoints
 from enrich.base.console import format_run
 from enrich.cli.checks import format_plan, format_verification
-from enrich.cli.commands import collect_status, format_status
+from enrich.cli.commands import format_status
 from enrich.delta.sink import hold_settings
 from enrich.report.document import read_report
 from enrich.report.text import format_report
@@ -167,7 +168,7 @@ def ask(lab: Lab, texts: list[str]) -> dict[str, Any]:
         answers[f"failing {job}"] = failing.to_dict()
         texts.extend([f"# failing {job}", format_failing(failing)])
     verified = enrich.verify(project, spark=lab.spark)
-    status = collect_status(project)
+    status = [each.to_dict() for each in read_status(project)]
     report = read_report(project)
     texts.extend(["# verify", format_verification(verified), "# status", format_status(status)])
     texts.extend(["# report", format_report(report)])

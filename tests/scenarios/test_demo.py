@@ -23,7 +23,6 @@ from enrich.demo import (
     PROJECT,
     Row,
     add_sources,
-    choose_reason,
     draw_changes,
     draw_table,
     job_of,
@@ -75,7 +74,7 @@ def compute_expected_tables(section: Scenario) -> Iterator[tuple[Round, dict[Any
         for result in each.results.values():
             for row in result.why.rows if result.why is not None else ():
                 key, *_ = told = read_cells(row)
-                reasons[key] = choose_reason(dict(zip(list(row.cells)[1:], told[1:], strict=True)), aliases)
+                reasons[key] = next((reason for reason in told[1:] if reason != MATCHED), MATCHED)
         for cells in new:
             table[cells[0]] = (*cells, reasons.get(cells[0], MATCHED)) if aliases else cells
         yield each, dict(table)

@@ -78,7 +78,8 @@ def test_a_collector_may_be_named_wherever_the_jvm_looks(name, monkeypatch):
 
 @pytest.mark.parametrize(("memory", "chosen"), [(2, "2048m"), (8, "2048m"), (16, "4096m"), (64, "8192m")])
 def test_a_quarter_of_the_memory_between_two_and_eight_gigabytes(memory, chosen, monkeypatch):
-    monkeypatch.setattr(fit, "find_memory", lambda: memory * 2**30)
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": memory * 2**18}.get)
+    monkeypatch.setattr(fit, "_list_limits", lambda _: [])
     assert fit.choose_memory() == chosen
 
 
@@ -106,11 +107,12 @@ def groups(monkeypatch, tmp_path):
         ("4:memory:/\n0::/\n", "memory.max"),
     ],
 )
-def test_the_memory_of_a_control_group_counts(own, file, groups):
-    groups(own, {file: f"{2**30}\n"})
-    assert fit.find_memory() == 2**30
+def test_the_memory_of_a_control_group_counts(own, file, groups, monkeypatch):
+    monkeypatch.setattr("os.sysconf", {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 64 * 2**18}.get)
+    groups(own, {file: f"{12 * 2**30}\n"})
+    assert fit.choose_memory() == "3072m"
     groups(own, {file: "max\n"})
-    assert fit.find_memory() > 2**30
+    assert fit.choose_memory() == "8192m"
 
 
 @pytest.mark.parametrize(

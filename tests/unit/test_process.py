@@ -66,7 +66,7 @@ def test_a_command_that_a_signal_ends_says_so_whatever_its_end_raises(
     monkeypatch: pytest.MonkeyPatch, sent: signal.Signals, code: int, hides: bool
 ) -> None:
     """Where the JVM is gone, what cleans up behind an answer fails, and hides that it was a signal."""
-    monkeypatch.setattr(process, "kill_jvm", lambda: None)
+    monkeypatch.setattr(process, "_find_jvm", lambda: None)
 
     @click.group(cls=process.CommandLine)
     def commands() -> None: ...

@@ -26,11 +26,9 @@ from typing import Any, Literal
 
 from enrich.base.errors import ConfigError
 
-SKIP_CODE = 99
-"""What ``enrich run`` ends with when there was nothing to do."""
+SKIP_CODE = 99  # what `enrich run` ends with when there was nothing to do
 
-NO_RETRY = frozenset({2, 3, 5, 6})
-"""Exit codes after which running again does not help (``docs/operations.md``)."""
+NO_RETRY = frozenset({2, 3, 5, 6})  # exit codes after which running again does not help (`docs/operations.md`)
 
 Verdict = Literal["success", "skip", "fail", "retry"]
 

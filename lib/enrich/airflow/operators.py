@@ -7,15 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from enrich.airflow.command import (
-    Child,
-    Command,
-    decide,
-    describe_end,
-    describe_success,
-    list_arguments,
-    read_result,
-)
+from enrich.airflow.command import Child, Command, decide, describe_end, describe_success, list_arguments, read_result
 
 try:
     from airflow.sdk import DAG, Asset, BaseOperator, TaskGroup

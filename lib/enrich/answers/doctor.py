@@ -133,8 +133,7 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
 
 _DAY = 86_400
 _RUNS = 200
-_SLACK = 2
-"""How many times the longest pause between two runs the past of a source must stay: one run may fail."""
+_SLACK = 2  # how many times the longest pause between two runs the past of a source must stay: one run may fail
 
 
 def check_tables(project: Project) -> Iterator[Diagnosis]:

@@ -36,8 +36,7 @@ from enrich.quality.judge import RULE, Labels, count_rules, find_failing, label_
 from enrich.steps.rows import make_no_rows
 from enrich.steps.run import identify_rows, read_target
 
-MOST_KEYS = 100
-"""How many failing rows of one rule are shown with their keys at most."""
+MOST_KEYS = 100  # how many failing rows of one rule are shown with their keys at most
 _KEY = "__enrich_key"
 
 

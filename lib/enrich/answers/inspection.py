@@ -43,6 +43,12 @@ class JobStatus:
     # Why the next run would be refused, as far as files and logs tell; None when they tell nothing.
     refused: str | None = None
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job's part of the JSON of ``enrich status --output json``."""
+        sources = {lag.alias: vars(lag) | {"versions_behind": lag.versions} for lag in self.sources}
+        at = self.last_run.isoformat(timespec="seconds") if self.last_run else None
+        return vars(self) | {"sources": sources, "last_run": at}
+
 
 def read_status(project: Project) -> list[JobStatus]:
     """Return the state of every job's target, in the order in which the jobs run."""

@@ -48,8 +48,7 @@ SETS = tuple(
 """All sets of normalisers, the smallest first and of these the gentlest; each in the order in which it is applied."""
 SET, KIND, FOUND = "__enrich_set", "__enrich_kind", "__enrich_found"
 _REFERENCES = "__enrich_references"
-MOST_PAIRS = 100
-"""How many near misses are shown at most."""
+MOST_PAIRS = 100  # how many near misses are shown at most
 
 
 def find_near_misses(lost: DataFrame, present: DataFrame, texts: Sequence[bool]) -> DataFrame:

@@ -24,6 +24,12 @@ class Fault:
     def __str__(self) -> str:
         return f"{self.where}: {self.message}" if self.where else self.message
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Return file and line, by which faults are sorted."""
+        file, _, line = (self.where or "").rpartition(":")
+        return (file, int(line)) if file and line.isdigit() else (self.where or "", 0)
+
 
 class EnrichError(Exception):
     """A failure that enrich foresaw: what happened and where, and the next command or the correction; a line each."""

@@ -10,8 +10,7 @@ from importlib.util import find_spec
 
 from enrich.base.errors import EnvironmentFault
 
-DISTRIBUTION = "enrich-delta"
-"""The name to install by; the import name and the command are ``enrich``."""
+DISTRIBUTION = "enrich-delta"  # the name to install by; the import name and the command are `enrich`
 
 UPGRADE = f"pip install --upgrade {DISTRIBUTION}"
 

@@ -53,8 +53,7 @@ class WholeFile:
         self._scratch.unlink(missing_ok=True)
 
 
-PREFIX = "enrich-run-"
-"""How the names of our processes' private directories begin."""
+PREFIX = "enrich-run-"  # how the names of our processes' private directories begin
 
 _private: list[Path] = []
 _locks: list[int | None] = []

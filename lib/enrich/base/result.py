@@ -207,8 +207,7 @@ class LookupState(Told):
         return LookupState(-self.rows, -self.matched, -self.null_references)
 
 
-Lookups = Mapping[str, LookupState]
-"""Alias -> how its join went."""
+Lookups = Mapping[str, LookupState]  # alias -> how its join went
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("enrich")
 
-_BAD = ("failed", "blocked", "skipped")
-"""The verdicts that ``--fail-on fail`` is about."""
+_BAD = ("failed", "blocked", "skipped")  # the verdicts that `--fail-on fail` is about
 
 
 def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -172,7 +171,7 @@ def status(call: Call, /, *, max_lag: str | None) -> Answer:
     limit = None if max_lag is None else parse_duration(max_lag)
     if max_lag is not None and limit is None:
         raise ConfigError(f"--max-lag {max_lag!r} is not a duration", hint="valid forms are 90s, 30m, 12h, 3d, 2w")
-    jobs = collect_status(call.load_project())
+    jobs = [each.to_dict() for each in inspection.read_status(call.load_project())]
     data: dict[str, Any] = {**name_deployment(call.target), "jobs": jobs}
     if limit is None:
         return Answer(data, format_status(jobs))
@@ -323,20 +322,11 @@ def validate(call: Call, /, *, offline: bool) -> int:
 )
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
-    found: dict[str, Any]
-    if kind == "test":
-        from enrich.testing.scenario import build_schema as build_test_schema
+    from enrich.init.schemas import build_schemas
+    from enrich.report.models import build_result_schema, build_schema
 
-        found = build_test_schema()
-    elif kind in ("report", "result"):
-        from enrich.report import models
-
-        found = models.build_schema() if kind == "report" else models.build_result_schema()
-    else:
-        from enrich.project.models import build_schemas
-
-        found = build_schemas()[f"{kind}.schema.json"]
-    process.say_result(json.dumps(found, indent=2))
+    built = {"report": build_schema, "result": build_result_schema}
+    process.say_result(json.dumps(built[kind]() if kind in built else build_schemas()[kind], indent=2))
     return 0
 
 
@@ -347,18 +337,6 @@ _STATUS = (
     "job", "version", "rows", "rules failing", "source", "contains", "latest", "behind", "lag", "waiting", "days left",
     "last run",
 )  # fmt: skip
-
-
-def collect_status(project: Project) -> list[dict[str, Any]]:
-    """Return the state of every job's target in run order, as ``enrich status --output json`` gives it."""
-    return [
-        vars(each)
-        | {
-            "sources": {lag.alias: vars(lag) | {"versions_behind": lag.versions} for lag in each.sources},
-            "last_run": each.last_run.isoformat(timespec="seconds") if each.last_run else None,
-        }
-        for each in inspection.read_status(project)
-    ]
 
 
 def format_status(jobs: list[dict[str, Any]]) -> str:

@@ -29,13 +29,11 @@ log = logging.getLogger(__name__)
 
 DEFAULT_TARGET = "dev"
 
-NOT_PASSED = 3
-"""The exit code of a check that was asked for and says no."""
+NOT_PASSED = 3  # the exit code of a check that was asked for and says no
 
 # --- the choice of jobs -----------------------------------------------------------------------------------------------
 
-Graph = Mapping[str, frozenset[str]]
-"""For each job, in the order in which they run, the jobs whose targets it reads."""
+Graph = Mapping[str, frozenset[str]]  # for each job, in the order in which they run, the jobs whose targets it reads
 
 
 def build_graph(project: Project) -> Graph:

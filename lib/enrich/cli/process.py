@@ -271,7 +271,11 @@ def _handle_signal(number: int, _frame: FrameType | None) -> None:
         timer = threading.Timer(GRACE_SECONDS, os._exit, (_arrived[0],))  # should the process's own way out hang
         timer.daemon = True
         timer.start()
-        kill_jvm()
+        # Left alive, the JVM would end the statement in hand before it listened to anything else, and might commit.
+        if (jvm := _find_jvm()) is not None:
+            jvm.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                jvm.wait(GRACE_SECONDS / 4)  # once it is gone, the log is final
     raise Interrupted(_arrived[0])
 
 
@@ -299,17 +303,6 @@ def repeat(seconds: float, tick: Callable[[], RunResult], say: Callable[[RunResu
 def _find_jvm() -> subprocess.Popen[bytes] | None:
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
     return getattr(getattr(context, "_gateway", None), "proc", None)
-
-
-def kill_jvm() -> None:
-    """Kill the JVM that this process has started, if any.
-
-    Left alive, it would end the statement in hand before it listened to anything else, and might commit.
-    """
-    if (process := _find_jvm()) is not None:
-        process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS / 4)  # once it is gone, the log is final
 
 
 def format_json_line(data: dict[str, Any]) -> str:

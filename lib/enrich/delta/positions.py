@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 
 POSITIONAL = ("DeletionVectorBitmapGenerator", "DMLWithDeletionVectorsHelper")
 """Classes of Delta's ``commands`` that are called here, and that no release promises."""
-FEW = 100_000
-"""Rows that are sent to every task, and that one task writes."""
+FEW = 100_000  # rows that are sent to every task, and that one task writes
 _KNOWN = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"}
     | {"deletionVectors", "columnMapping", "timestampNtz", "clustering", "domainMetadata", "v2Checkpoint"}

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from arro3.core import Table
     from deltalake import DeltaTable
 
-Log: TypeAlias = "DeltaTable"
-"""A table's log, opened at a version."""
+Log: TypeAlias = "DeltaTable"  # a table's log, opened at a version
 CHANGE_FEED = "delta.enableChangeDataFeed"
 VECTORS = "delta.enableDeletionVectors"
 RECENT = 20  # commits that are looked at first

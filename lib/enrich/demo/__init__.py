@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
-Row = tuple[Any, ...]
-"""A target row as it is shown: one value a column, then the reason in sections that tell one."""
+Row = tuple[Any, ...]  # a target row as it is shown: one value a column, then the reason in sections that tell one
 
 LEGEND = (
     "why: matched, or the reason of `enrich why` why there is no partner: no_such_key (not there yet), deleted_at (it "
@@ -49,8 +48,7 @@ _MARK = "Written by `enrich demo`, which deletes this directory's content when i
 PROJECT = Path(__file__).parent / "project"
 PARTS = ("conf", "jobs", "expectations")
 STORY = Path(__file__).parent / "story"
-FIRST = "consents"
-"""The part that is played when none is named."""
+FIRST = "consents"  # the part that is played when none is named
 
 
 def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
@@ -98,8 +96,9 @@ def play_section(stage: Stage, section: Scenario, say: Say) -> int:
         after: dict[Any, Row] = {}
         for row in played.tables[job].rows:
             cells = tuple(row.values())
-            told = dict(reasons.get(cells[:1], {}))
-            after[cells[0]] = (*cells, choose_reason(told, aliases)) if aliases else cells
+            told = map(dict(reasons.get(cells[:1], {})).get, aliases)
+            why = next((reason for reason in told if reason not in (None, MATCHED)), MATCHED)
+            after[cells[0]] = (*cells, why) if aliases else cells
         if played.report is not None:
             say(f"  enrich doctor keys {played.report.job}:\n{indent(format_keys(played.report), '    ')}")
             say(f"  {played.report.file} now has these lines")
@@ -174,11 +173,6 @@ def list_aliases(section: Scenario) -> list[str]:
     """Return the sources whose reasons a section tells; a row's reason is that of the first one without partner."""
     written = [result.why for each in section.rounds for job, result in each.results.items() if job == job_of(section)]
     return list(dict.fromkeys(name for rows in written if rows is not None for name in rows.columns[1:]))
-
-
-def choose_reason(told: dict[str, str], aliases: list[str]) -> str:
-    """Return a row's reason, of those of its sources."""
-    return next((told[alias] for alias in aliases if told.get(alias, MATCHED) != MATCHED), MATCHED)
 
 
 def list_columns(section: Scenario) -> list[str]:

@@ -22,8 +22,7 @@ from enrich.dumps.result import FIELDS, SYNTAX
 
 DELIMITERS = (",", ";", "\t", "|")
 
-SEPARATOR = re.compile('"?sep=(.)"?', re.IGNORECASE)
-"""What Excel writes, and reads, above the header."""
+SEPARATOR = re.compile('"?sep=(.)"?', re.IGNORECASE)  # what Excel writes, and reads, above the header
 LONGEST_TRIED = 1024 * 1024
 """Characters of a first record with which delimiters are tried: one with a quote that never ends is not read whole."""
 

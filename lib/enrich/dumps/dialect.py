@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-NULLS = ("", r"\N")
-"""How null is written where nothing else is said."""
+NULLS = ("", r"\N")  # how null is written where nothing else is said
 BACKSLASH = "\\"
 
 _CONTROLS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

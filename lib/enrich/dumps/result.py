@@ -22,8 +22,7 @@ CSV_DIALECT, TEXT_DIALECT = "csv", "text"
 DIALECTS = {CSV_DIALECT: Dialect(), TEXT_DIALECT: Dialect("\t", quote="", escape=BACKSLASH, nulls=(r"\N",))}
 
 
-SHOWN = 10
-"""How many line numbers a refusal gives for each cause."""
+SHOWN = 10  # how many line numbers a refusal gives for each cause
 
 FIELDS = "wrong number of fields"
 NULL_KEY = "null in the key"

@@ -54,10 +54,8 @@ FILE, LINE, BAD = "__enrich_file", "__enrich_line", "__enrich_bad"
 """What is staged beside the columns: which file, which line, and whether the line is left out."""
 
 _FEW = 1_000_000
-_SAMPLE = 10_000
-"""Lines of JSON in which the names of a new table's columns are looked for."""
-_PAUSE = 5.0
-"""Seconds between two lines of progress."""
+_SAMPLE = 10_000  # lines of JSON in which the names of a new table's columns are looked for
+_PAUSE = 5.0  # seconds between two lines of progress
 
 
 @dataclass(frozen=True)
@@ -173,30 +171,18 @@ def _find_columns(spec: DumpSpec) -> tuple[DumpSpec, Named]:
             raise ConfigError(f"{spec.files[0].name}: the first lines have no JSON object", hint="check --format")
     elif spec.header is False:
         spec = _choose_delimiter(spec, lambda found: len(found) == len(names))
-    else:
-        return _find_header(spec)
+    else:  # the first header among the files, and the delimiter under which it fits
+        key = {name.lower() for name in spec.key}
+        spec = _choose_delimiter(
+            spec, lambda found: len(found) == len(names) if names else key <= {name.lower() for name in found}
+        )
+        for file in spec.files:
+            if found := delimited.read_header(file, spec.encoding, spec.dialect):
+                if spec.columns:
+                    return spec, _rename(found, spec.columns, file.name, is_header=spec.header is True)
+                return spec, _check_header(found, spec, file.name)
+        raise _describe_empty(spec, spec.files[0])
     return spec, name_columns(names)
-
-
-def _find_header(spec: DumpSpec) -> tuple[DumpSpec, Named]:
-    """Return the columns that the first header among the files names, and the delimiter under which it fits.
-
-    Raises:
-        ConfigError: There is no header, or the first line is none.
-    """
-    wanted, number = {name.lower() for name in spec.key}, len(spec.columns or ())
-    if spec.columns:
-        spec = _choose_delimiter(spec, lambda found: len(found) == number)
-    else:
-        spec = _choose_delimiter(spec, lambda found: wanted <= {name.lower() for name in found})
-    for file in spec.files:
-        found = delimited.read_header(file, spec.encoding, spec.dialect)
-        if not found:
-            continue
-        if spec.columns:
-            return spec, _rename(found, spec.columns, file.name, is_header=spec.header is True)
-        return spec, _check_header(found, spec, file.name)
-    raise _describe_empty(spec, spec.files[0])
 
 
 def _describe_empty(spec: DumpSpec, file: DumpFile) -> ConfigError:

@@ -13,11 +13,9 @@ from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.spec import Range, SourceSpec, name_inside, quote
 
-_DIGITS = 15
-"""Digits of a decimal that a fraction of 64 bits keeps."""
+_DIGITS = 15  # digits of a decimal that a fraction of 64 bits keeps
 
-Ranges = Mapping[str, Range]
-"""Column -> the least and the greatest value."""
+Ranges = Mapping[str, Range]  # column -> the least and the greatest value
 
 
 def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column | str) -> tuple[Row, Ranges]:

@@ -134,8 +134,7 @@ _COUNTS = (
 )
 """Rows inserted, updated, deleted and emptied; rows that there were; and how many rows each operation has."""
 
-_SENT = 1_000_000
-"""Keys of numbers and times that are sent to every task that reads the table: some 30 MB."""
+_SENT = 1_000_000  # keys of numbers and times that are sent to every task that reads the table: some 30 MB
 
 
 @dataclass(frozen=True)
@@ -344,8 +343,7 @@ def _compare(kinds: Mapping[str, T.DataType], were: Mapping[str, T.DataType]) ->
 
 # --- What a value has lost ------------------------------------------------------------------------------------------
 
-_ALL = 2**31 - 1
-"""More than any list or map has."""
+_ALL = 2**31 - 1  # more than any list or map has
 
 
 def tell_emptied(before: Column, was: T.DataType, now: Column, kind: T.DataType) -> Column:

@@ -25,25 +25,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import LookupState
-from enrich.base.spec import (
-    LIVE,
-    Affected,
-    JoinSpec,
-    Step,
-    name_left_key,
-    name_partners,
-    name_reference,
-    quote,
-)
-from enrich.frames.columns import (
-    aggregate,
-    call,
-    drop_nulls,
-    evaluate_where,
-    has_null,
-    keep_in_ranges,
-    pack_rows,
-)
+from enrich.base.spec import LIVE, Affected, JoinSpec, Step, name_left_key, name_partners, name_reference, quote
+from enrich.frames.columns import aggregate, call, drop_nulls, evaluate_where, has_null, keep_in_ranges, pack_rows
 
 # --- Which joins of a job come before another one, and which of them decide what it sees ----------------------------
 
@@ -167,8 +150,7 @@ class Sources:
 ALIVE = "__enrich_alive"
 WENT = "__enrich_went"
 """Whether a row is one that went: it is joined beside the rows that are there, for its partners alone."""
-VERDICT = "__enrich_verdict"
-"""Why a reference whose values the lookup has has a partner, or why not: a reason."""
+VERDICT = "__enrich_verdict"  # why a reference whose values the lookup has has a partner, or why not: a reason
 SALT, _ZERO = "__enrich_salt", "__enrich_zero"
 """Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
 _SALTS = 64

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.project.models import build_schemas
+from enrich.init.schemas import build_schemas
 from enrich.project.yamlfile import read_tree
 from enrich.testing.lake import Lake
-from enrich.testing.scenario import build_schema
 
 TEMPLATE = Path(__file__).parent / "template"
 _HIDDEN = "github"
@@ -19,8 +18,7 @@ _HIDDEN = "github"
 _TABLES = Path(__file__).parent / "tables.yml"
 _ELSEWHERE = "name another directory"
 
-IGNORED = "lake/\n"
-"""What ``.gitignore`` of a new project says: tables do not belong into version control."""
+IGNORED = "lake/\n"  # what `.gitignore` of a new project says: tables do not belong into version control
 
 NEXT = """\
   enrich validate                                 # are the files right?
@@ -66,8 +64,8 @@ def write_project(directory: Path) -> list[str]:
 
 def format_schemas() -> dict[str, str]:
     """Return the schemas that the first line of job, conf and scenario files names, as files of a project."""
-    schemas = {**build_schemas(), "test.schema.json": build_schema()}
-    return {f"conf/schema/{name}": json.dumps(schemas[name], indent=2, ensure_ascii=False) + "\n" for name in schemas}
+    texts = {kind: json.dumps(schema, indent=2, ensure_ascii=False) for kind, schema in build_schemas().items()}
+    return {f"conf/schema/{kind}.schema.json": f"{text}\n" for kind, text in texts.items()}
 
 
 def write_files(directory: Path, files: Mapping[str, str], hint: str = _ELSEWHERE) -> None:

@@ -72,7 +72,12 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
         taken = {table.alias.lower() for table in found}
         alias = next(each for each in (stem, *(f"{stem}_{n}" for n in range(2, 1000))) if each.lower() not in taken)
         found.append(read_table(alias, reference, place))
-    driving, links = find_links(found)
+    # The driving table is the first from which the most others can be reached. A guess never decides anything by
+    # itself: it is written into a job file, with what it rests on, for a person to read.
+    guessed = [link for each in found for other in found if each is not other for link in _guess_links(each, other)]
+    reached = {each.alias: _reach(each, guessed) for each in found}
+    driving = max(found, key=lambda each: len(reached[each.alias]))  # of several the first
+    links = reached[driving.alias]
     name = "_".join([driving.alias, *(["with", *(link.lookup.alias for link in links)] if links else ["checked"])])[:80]
     if os.path.lexists(str(project.location(name))):
         message = f"the new job would be named {name}, and there is something at {project.location(name)}"
@@ -219,8 +224,7 @@ def _find_name(name: str, taken: set[str]) -> str:
 
 
 _KEY_TYPES = frozenset({"string", "byte", "short", "integer", "long", "date"})
-_MOST_COLUMNS = 24
-"""Columns that are tried as a key, the likeliest first."""
+_MOST_COLUMNS = 24  # columns that are tried as a key, the likeliest first
 _MOST_IN_PAIRS = 6
 _ENDINGS = ("id", "key", "code", "uuid", "number", "no", "nr")
 _GENERIC = frozenset({"id", "key", "code", "uuid", "guid", "number", "pk"})
@@ -303,20 +307,6 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     values = format_count(found.keys, "different value")
     basis = f"NO KEY WAS FOUND: {likely[0]} has {values} in {seen}; correct it before you run"
     return KnownTable(alias, reference, uri, columns, (likely[0],), basis)
-
-
-def find_links(found: Sequence[KnownTable]) -> tuple[KnownTable, list[Link]]:
-    """Return the driving table and the joins that reach the most others from it, in the order in which they apply.
-
-        orders(order_id, customer_id), customers(customer_id, name) -> orders.customer_id refers to customers
-
-    The driving table is the first from which the most others can be reached. A guess never decides anything by itself:
-    it is written into a job file, with what it rests on, for a person to read.
-    """
-    links = [link for each in found for other in found if each is not other for link in _guess_links(each, other)]
-    reached = {each.alias: _reach(each, links) for each in found}
-    driving = max(found, key=lambda each: len(reached[each.alias]))  # of several the first
-    return driving, reached[driving.alias]
 
 
 def _reach(driving: KnownTable, links: Sequence[Link]) -> list[Link]:

@@ -29,12 +29,10 @@ from enrich.joins.foreign_key import ForeignKey
 from enrich.project.kinds.as_of import ENDED, GONE, TOO_EARLY
 from enrich.project.kinds.syntax import MATCHED
 
-LATEST = "__enrich_latest"
-"""The time from which the version that was found holds; null when there is none."""
+LATEST = "__enrich_latest"  # the time from which the version that was found holds; null when there is none
 _PIECE, _BEGINNINGS, _TIMES = "__enrich_piece", "__enrich_beginnings", "__enrich_times"
 _FEW = 4
-_TOGETHER = 8192
-"""Of so many times of a key, one is a cut on average: a task sorts about so many of one key at once."""
+_TOGETHER = 8192  # of so many times of a key, one is a cut on average: a task sorts about so many of one key at once
 _STEPS = tuple(2**power for power in range(15, -1, -1))
 
 

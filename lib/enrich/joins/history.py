@@ -57,8 +57,7 @@ FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
 COME = "__enrich_come"
 _STATE, _WAS, _TOTAL, _SURPLUS = "__enrich_state", "__enrich_was", "__enrich_total", "__enrich_surplus"
-_BASE = -1
-"""The commit of what was there before all commits that are read."""
+_BASE = -1  # the commit of what was there before all commits that are read
 BEGINNING = "0001-01-01T00:00:00Z"
 
 

@@ -46,13 +46,10 @@ from enrich.project.kinds.syntax import MATCHED
 
 AT, TIME = "__enrich_at", "__enrich_time"
 _ASKED, _BUCKET, _FOUND = "__enrich_asked", "__enrich_bucket", "__enrich_found"
-_MOST = 2**63 - 1
-"""The greatest whole number."""
-_LAST = 2**52
-"""The last bucket of fractions."""
+_MOST = 2**63 - 1  # the greatest whole number
+_LAST = 2**52  # the last bucket of fractions
 _DAY = 86_400_000_000
-_DIGITS = 38
-"""The most that a decimal has."""
+_DIGITS = 38  # the most that a decimal has
 
 
 def name_wanted(count: int) -> list[str]:

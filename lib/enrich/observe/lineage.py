@@ -253,10 +253,8 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
 # --- Tables as OpenLineage names and describes them ------------------------------------------------------------------
 
 _URI = re.compile(r"([a-z][a-z0-9]*)://([^/]+)(/.*)?")
-_SCHEMES = {"s3a": "s3"}
-"""What OpenLineage writes for the same store."""
-_ROOTED = ("hdfs",)
-"""Stores whose names begin with a slash."""
+_SCHEMES = {"s3a": "s3"}  # what OpenLineage writes for the same store
+_ROOTED = ("hdfs",)  # stores whose names begin with a slash
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,7 @@ _LINE = re.compile(rf"{_PREFIX}(\w+)\{{(.*)\}} (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)')
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
-SampleLabels = tuple[tuple[str, str], ...]
-"""Further labels of a sample, after ``job`` and ``deployment``."""
+SampleLabels = tuple[tuple[str, str], ...]  # further labels of a sample, after `job` and `deployment`
 
 
 @dataclass
@@ -65,8 +64,7 @@ class JobFigures:
             known[labels] = known.get(labels, 0) + value
 
 
-Figures = dict[tuple[str, str], JobFigures]
-"""(deployment, job) -> its samples."""
+Figures = dict[tuple[str, str], JobFigures]  # (deployment, job) -> its samples
 
 
 def write_metrics(

@@ -24,13 +24,10 @@ from enrich.project.models import FIELD, Notify
 
 VERSION = 1
 FAILURE, BLOCK, RECOVERY = "failure", "block", "recovery"
-GRAVITY = (FAILURE, BLOCK, RECOVERY)
-"""The gravest first: it names the event of a run with several jobs."""
+GRAVITY = (FAILURE, BLOCK, RECOVERY)  # the gravest first: it names the event of a run with several jobs
 _BAD = {FAILED: FAILURE, BLOCKED: BLOCK}
-_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds before another attempt."""
-_PASSING = frozenset({408, 425, 429})
-"""Answers after which another attempt may succeed, beside all from 500 on."""
+_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before another attempt
+_PASSING = frozenset({408, 425, 429})  # answers after which another attempt may succeed, beside all from 500 on
 _LONGEST_ATTEMPT = 10.0
 
 
@@ -57,26 +54,17 @@ class EndedRun:
     exit_code: int
 
 
-def find_event(result: JobResult, previous: str | None) -> str | None:
-    """Return what happened to a job: ``failure``, ``block``, ``recovery``, or None for what nobody asks about.
-
-    Args:
-        result: How the job ended.
-        previous: Its status before, of the last run that neither skipped nor waited; None when there was none.
-    """
-    if result.status in (SKIPPED, LOCKED):
-        return None
-    return _BAD.get(result.status) or (RECOVERY if previous in _BAD else None)
-
-
 def build_event(
     settings: Notify, run: EndedRun, results: Iterable[JobResult], previous: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Return what a recipient is told of a run; None when there is nothing for it."""
+    """Return what a recipient is told of a run; None when there is nothing for it.
+
+    ``previous``: job -> its status before, of the last run that neither skipped nor waited.
+    """
     jobs = []
-    for result in results:
+    for result in (each for each in results if each.status not in (SKIPPED, LOCKED)):
         before = previous.get(result.job)
-        event = find_event(result, before)
+        event = _BAD.get(result.status) or (RECOVERY if before in _BAD else None)
         again = event != RECOVERY and before is not None and _BAD.get(before) == event
         if event in settings.on and (settings.repeat or not again):
             told = {"job": result.job, "event": str(event), "status": result.status, "previous_status": before}

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("enrich")
 
 METRICS_SECONDS, PREVIOUS_SECONDS = 10.0, 10.0
-INTERRUPTED_SECONDS = 1.5
-"""What each of them gets after a signal: the process has to end within seconds."""
+INTERRUPTED_SECONDS = 1.5  # what each of them gets after a signal: the process has to end within seconds
 
 
 def run(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich run`

@@ -37,10 +37,8 @@ log = logging.getLogger("enrich")
 TARGET, QUARANTINE, SOURCE = "target", "quarantine", "source"
 DONE, NOTHING, FAILED, LOCKED = "done", "nothing", "failed", "locked"
 
-MARGIN = 24
-"""Hours before the end of a table's retention from which on nothing is removed that a job has yet to read."""
-USUAL = 7 * 24
-"""Hours for which a table keeps removed files that says nothing of it."""
+MARGIN = 24  # hours before the end of a table's retention from which on nothing is removed that a job has yet to read
+USUAL = 7 * 24  # hours for which a table keeps removed files that says nothing of it
 _HOUR = 3_600_000
 _NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 

@@ -28,8 +28,7 @@ BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh
 REPLAY, REPAIR = "replay", "repair"
 _BY_CHANGES = (INCREMENTAL, REPLAY)
 
-Moment = int | datetime
-"""A version, ``BEFORE_ALL`` for the beginning, or an instant in UTC."""
+Moment = int | datetime  # a version, `BEFORE_ALL` for the beginning, or an instant in UTC
 Asked = Mapping[str, Moment]
 """What one option says: alias -> moment; under ``""`` what it says of all sources that it does not name."""
 

@@ -35,8 +35,7 @@ from enrich.progress.plan import Asked, Moment, OpenJob, Span, find_moment, spel
 
 log = logging.getLogger("enrich")
 
-Range = tuple[int, int]
-"""Versions of a source, from the one after the first to the second."""
+Range = tuple[int, int]  # versions of a source, from the one after the first to the second
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

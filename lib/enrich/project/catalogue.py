@@ -20,8 +20,7 @@ from enrich.base.suites import AGGREGATE, COLUMN, MULTI, PAIR, Kind, Type
 COMMON = frozenset({"batch_id", "result_format", "catch_exceptions", "windows", "library_metadata"})
 """Arguments that GX writes into ``kwargs`` and that decide nothing about a verdict; accepted and dropped."""
 
-CONDITION = frozenset({"row_condition", "condition_parser"})
-"""Arguments that say which rows a rule looks at."""
+CONDITION = frozenset({"row_condition", "condition_parser"})  # arguments that say which rows a rule looks at
 
 _JAVA = re.compile(r"\\Q.*?(?:\\E|$)|\\[pP]\{[^}]*\}|\\.", re.DOTALL)
 """What stands for one thing in a Java pattern, whatever it is: quoted text, a class of characters, an escape."""

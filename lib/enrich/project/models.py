@@ -1,15 +1,14 @@
-"""Describe what a project's files say: frozen models, which hold one value each, and their JSON Schemas for editors.
+"""Describe what a project's files say: frozen models, which hold one value each.
 
 Texts are expressions or names as written. Lists that a file may write as a single value are tuples here. Rules between
-fields are in ``checks``. ``enrich schema job > conf/schema/job.schema.json`` writes a schema anew; a test says when
-that is due.
+fields are in ``checks``, their JSON Schemas for editors in ``enrich.init.schemas``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -26,7 +25,6 @@ from pydantic import (
     WithJsonSchema,
     model_validator,
 )
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from enrich.base import hints
@@ -34,14 +32,8 @@ from enrich.base.errors import ConfigError, Fault, did_you_mean, show_text
 from enrich.base.failures import INSTEAD, ValueFault
 from enrich.project.expressions.functions import FUNCTIONS
 from enrich.project.kinds import JOBS, JOINS
-from enrich.project.kinds.syntax import JoinSyntax
 from enrich.project.yamlfile import PathStep, Tree
 
-if TYPE_CHECKING:
-    from pydantic_core import core_schema
-
-DIALECT = "http://json-schema.org/draft-07/schema#"
-"""Draft 7: what every editor's YAML support knows."""
 _PATH = re.compile(r"(?:\w+|`(?:[^`]|``)+`)(?:\s*\.\s*(?:\w+|`(?:[^`]|``)+`))*")
 
 
@@ -441,88 +433,3 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     where = ", ".join(dict.fromkeys(where for _, where in places))
     faults = [Fault(f"{what} cannot be computed for a row ({fault.condition}); {hint}", at) for what, at in places]
     return ConfigError(said, hint=hint, where=where, faults=faults)
-
-
-def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of pydantic's as one of draft 7 that names itself: its parts are under ``definitions``.
-
-    ``kind`` is ``job``, ``conf``, ``test``, ``report`` or ``result``, and part of ``$id``, which is a name and no
-    address: nobody is asked.
-    """
-    parts = schema.pop("$defs", {})
-    whole = {"$schema": DIALECT, "$id": f"urn:enrich:schema:{kind}", **schema, "title": title, "definitions": parts}
-    found: dict[str, Any] = _convert_references(whole)
-    return found
-
-
-def _convert_references(value: Any) -> Any:
-    """Let each ``$ref`` lead to ``definitions``, by ``allOf`` where it has neighbours, which draft 7 would ignore."""
-    if isinstance(value, list):
-        return [_convert_references(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    found = {key: _convert_references(item) for key, item in value.items()}
-    if isinstance(found.get("$ref"), str):
-        reference = {"$ref": found.pop("$ref").replace("#/$defs/", "#/definitions/")}
-        return found | {"allOf": [reference]} if found else reference
-    return found
-
-
-class FileSchema(GenerateJsonSchema):
-    """What a file may hold: a key is given a value or left out, so there is no null."""
-
-    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
-        """Leave out null."""
-        return self.generate_inner(schema["schema"])
-
-    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
-        """Leave out a default of null."""
-        generated = super().default_schema(schema)
-        if generated.get("default", ...) is None:
-            del generated["default"]
-        return generated
-
-    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
-        """Leave out titles, which would repeat the names."""
-        return False
-
-
-def build_schemas() -> dict[str, dict[str, Any]]:
-    """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
-    job = Job.model_json_schema(by_alias=True, schema_generator=FileSchema)
-    job["properties"]["kind"]["enum"] = list(JOBS)
-    without = {"not": _require_any_of(("join", "select", "where"))}
-    job["allOf"] = [
-        {
-            "if": _is_kind(kind.name),
-            "then": {"required": [kind.name], **without} if kind.needs_part else without,
-            "else": {"not": _require_any_of((kind.name,))},
-        }
-        for kind in JOBS.values()
-        if not kind.joins
-    ]
-    joins = job["$defs"]["Join"]
-    joins["properties"]["kind"]["enum"] = list(JOINS)
-    joins["allOf"] = []
-    for kind in JOINS.values():
-        refused = [option for option in keys_of(Join) if option not in ("kind", *kind.needs, *kind.takes)]
-        then: dict[str, Any] = {"required": ["kind", *kind.needs], "not": _require_any_of(refused)}
-        if "how" in kind.takes and kind.hows != JoinSyntax.hows:
-            then["properties"] = {"how": {"enum": sorted(kind.hows)}}
-        joins["allOf"].append({"if": _is_kind(kind.name), "then": then})
-    conf = Settings.model_json_schema(by_alias=True, schema_generator=FileSchema)
-    conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
-    conf["dependencies"] = {"catalog": ["state"]}
-    conf["properties"]["spark"].pop("default", None)
-    for name, keys in (("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
-        conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
-    named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
-    return {f"{kind}.schema.json": finish_schema(kind, title, schema) for kind, (title, schema) in named.items()}
-
-
-def _is_kind(name: str) -> dict[str, Any]:
-    return {"properties": {"kind": {"const": name}}, "required": ["kind"]}
-
-
-def _require_any_of(keys: Any) -> dict[str, Any]:
-    return {"anyOf": [{"required": [key]} for key in keys]}

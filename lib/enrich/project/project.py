@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
+from operator import attrgetter
 from pathlib import Path
 
 from enrich.base import hints
@@ -106,12 +107,7 @@ def load_project(
     reader.faults += check_tables(trees, reader.base, project)
     if reader.faults or project is None:
         short = dict.fromkeys(Fault(_MORE.sub(r"\1...", each.message), each.where) for each in reader.faults)
-
-        def find_place(fault: Fault) -> tuple[str, int]:
-            file, _, line = (fault.where or "").rpartition(":")
-            return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
-
-        raise ConfigError.of(sorted(short, key=find_place))
+        raise ConfigError.of(sorted(short, key=attrgetter("place")))
     tables = [job.target.table for job in jobs.values()]
     tables += [source.table for job in jobs.values() for source in job.sources.values()]
     places = [place for place in map(project.location, tables) if isinstance(place, str)]

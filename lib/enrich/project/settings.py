@@ -38,8 +38,7 @@ that name or delta-rs no complete one; it takes neither ``s3n`` nor ``wasb``.
 _SPELLING = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfss", "azure": "abfss", "adl": "abfss", "wasbs": "abfss"}
 _NAME = re.compile(r"\w[\w-]*")
 _TIME_TRAVEL = re.compile(r"@(?:v\d+|\d{17})/?$")
-_LONGEST = 255
-"""Bytes that a file system gives to a name."""
+_LONGEST = 255  # bytes that a file system gives to a name
 _FORBIDDEN = re.compile(r"[*?\[\]{}#%\\|^\x00-\x1f\x7f]")
 _UNREADABLE = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
 """What delta-rs 1.6 cannot open below a directory of that name; other letters do no harm there."""

@@ -31,8 +31,7 @@ from enrich.project.models import Model, Threshold, list_models
 from enrich.project.shape import FileKind, build_model
 from enrich.project.yamlfile import PathStep, Tree, read_tree
 
-MAX_PARTS = 100
-"""GX's own limit of a row condition."""
+MAX_PARTS = 100  # GX's own limit of a row condition
 _OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "IN", "NOT_IN")
 _PARSERS = ("great_expectations", "great_expectations__experimental__", "spark")
 _SPACE = r"[ \t\r\n]*"

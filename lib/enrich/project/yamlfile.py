@@ -25,12 +25,10 @@ from enrich.base.errors import ConfigError, Fault, show_text
 MAX_BYTES = 1_000_000
 MAX_LEVELS = 20
 
-PathStep = str | int
-"""A mapping's key or a list's index (from 0)."""
+PathStep = str | int  # a mapping's key or a list's index (from 0)
 
 _CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_NOT_YAML = re.compile("[\t\x85\u2028\u2029]")
-"""What YAML reads in another way than JSON does."""
+_NOT_YAML = re.compile("[\t\x85\u2028\u2029]")  # what YAML reads in another way than JSON does
 _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),

@@ -31,11 +31,9 @@ from enrich.frames.columns import add_up, unite
 from enrich.quality import gx
 
 Published = Callable[[Column | None], DataFrame]
-Weighted = Sequence[tuple[DataFrame, int]]
-"""Frames with the same columns, each with how often its rows count."""
+Weighted = Sequence[tuple[DataFrame, int]]  # frames with the same columns, each with how often its rows count
 
-RULE = "__enrich_rule"
-"""The index of a rule that a row fails."""
+RULE = "__enrich_rule"  # the index of a rule that a row fails
 
 _NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
 _PYTHON = (

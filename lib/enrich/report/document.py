@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 # Its rows and their documents were written by this or an earlier release, or by a hand that may write the state
 # directory: a part that cannot be read is left out, and long texts are cut.
 
-LONGEST = 500
-"""Longer texts are cut to this many characters."""
+LONGEST = 500  # longer texts are cut to this many characters
 
 _ACTED = (result.CREATED, result.UPDATED, result.BLOCKED, result.FAILED)
 
@@ -152,8 +151,7 @@ def select_acted(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 # --- the report of it ------------------------------------------------------------------------------------------------
 
-DEFAULT_RUNS = 30
-"""How many runs of each job a report goes back."""
+DEFAULT_RUNS = 30  # how many runs of each job a report goes back
 
 _GRAVITY: tuple[Verdict, ...] = get_args(Verdict)
 _RULE_GRAVITY: tuple[models.RuleVerdict, ...] = get_args(models.RuleVerdict)

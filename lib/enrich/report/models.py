@@ -14,10 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from enrich.base.errors import GRAVITY
 from enrich.base.result import Lookup, LookupState, Quarantine, RuleState, RunResult, SourceWindow, State
 from enrich.project.kinds import JOINS
-from enrich.project.models import finish_schema
 
 Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed"]
 RuleVerdict = Literal["error", "blocked", "held", "warned", "tolerated", "not_checked", "passed"]
+
+_DIALECT = "http://json-schema.org/draft-07/schema#"  # draft 7: what every editor's YAML support knows
 
 
 class JsonModel(BaseModel):
@@ -237,3 +238,28 @@ def build_result_schema() -> dict[str, Any]:
     known["error"] = {"type": "string", "description": "Why the run did not begin, or did not end by itself."}
     found["required"] = ["run_id", "target", "deployment", "exit_code", "jobs"]
     return finish_schema("result", "The result of a run of enrich", found)
+
+
+def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of pydantic's as one of draft 7 that names itself: its parts are under ``definitions``.
+
+    ``kind`` is ``job``, ``conf``, ``test``, ``report`` or ``result``, and part of ``$id``, which is a name and no
+    address: nobody is asked.
+    """
+    parts = schema.pop("$defs", {})
+    whole = {"$schema": _DIALECT, "$id": f"urn:enrich:schema:{kind}", **schema, "title": title, "definitions": parts}
+    found: dict[str, Any] = _convert_references(whole)
+    return found
+
+
+def _convert_references(value: Any) -> Any:
+    """Let each ``$ref`` lead to ``definitions``, by ``allOf`` where it has neighbours, which draft 7 would ignore."""
+    if isinstance(value, list):
+        return [_convert_references(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _convert_references(item) for key, item in value.items()}
+    if isinstance(found.get("$ref"), str):
+        reference = {"$ref": found.pop("$ref").replace("#/$defs/", "#/definitions/")}
+        return found | {"allOf": [reference]} if found else reference
+    return found

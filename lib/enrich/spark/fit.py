@@ -77,15 +77,14 @@ def choose_hashed(memory: int, cores: int) -> int:
 
 
 def choose_memory() -> str:
-    """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``."""
+    """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``.
+
+    There is the machine's, or less where a control group is limited.
+    """
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    there = min([there, *(limit for (limit,) in _list_limits("memory.max"))])
     least, most = MEMORY
-    return f"{min(max(find_memory() // 4, least), most) // 2**20}m"
-
-
-def find_memory() -> int:
-    """Return the bytes that this process may use: the machine's, or fewer where a control group is limited."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    return min([*found, *(limit for (limit,) in _list_limits("memory.max"))])
+    return f"{min(max(there // 4, least), most) // 2**20}m"
 
 
 def _list_limits(name: str) -> list[list[int]]:

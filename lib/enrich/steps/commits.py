@@ -20,20 +20,21 @@ from enrich.progress.plan import Plan
 log = logging.getLogger(__name__)
 
 
-def refuse_if_beaten(plan: Plan) -> None:
-    """Raise ``Locked`` when the target has a newer number than the one that this run was planned on.
+def refuse_if_beaten(plan: Plan, *, beside: bool = False) -> None:
+    """Raise when the target, or the quarantine ``beside`` it, has a newer number than the one that was planned on.
 
     Delta refuses a number that it knows; but ``delta.setTransactionRetentionDuration`` may let it forget numbers.
+
+    Raises:
+        Locked: Another run has written the target.
+        Conflict: Another run is between its two commits.
     """
-    if winner := _find_winner(plan, plan.place.uri, cursor.NUMBER, plan.target.number):
-        raise Locked(f"run {winner} has written the target of {plan.job.job!r} meanwhile", hint="run again")
-
-
-def refuse_if_beaten_beside(plan: Plan) -> None:
-    """Raise ``Conflict`` when another run is between its two commits: the quarantine has a newer number."""
-    beside = plan.target.quarantine
-    if beside is not None and _find_winner(plan, beside.table.uri, cursor.BESIDE, beside.number):
-        raise Conflict(f"another run is writing the quarantine of {plan.job.job!r}", hint="run again")
+    job, quarantine = plan.job.job, plan.target.quarantine
+    if not beside:
+        if winner := _find_winner(plan, plan.place.uri, cursor.NUMBER, plan.target.number):
+            raise Locked(f"run {winner} has written the target of {job!r} meanwhile", hint="run again")
+    elif quarantine is not None and _find_winner(plan, quarantine.table.uri, cursor.BESIDE, quarantine.number):
+        raise Conflict(f"another run is writing the quarantine of {job!r}", hint="run again")
 
 
 def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | None:

@@ -268,7 +268,7 @@ def _commit(
         record.quarantine_number if beside else record.number,
         record.to_json(),
         lambda written: cursor.is_of_run(written, plan.run_id),
-        require=lambda: commits.refuse_if_beaten_beside(plan) if beside else commits.refuse_if_beaten(plan),
+        require=lambda: commits.refuse_if_beaten(plan, beside=beside),
         lost=lambda: commits.refuse_if_beaten(plan),
         landed=landed,
     )

@@ -23,8 +23,7 @@ from enrich.project.ddl import read_ddl_type
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHORT = {"strings": "array<string>", "flags": "map<string,boolean>"}
-"""Short names of types."""
+SHORT = {"strings": "array<string>", "flags": "map<string,boolean>"}  # short names of types
 
 _WORDS = (
     *("string", "boolean", "tinyint", "smallint", "int", "bigint", "long", "float", "double", "decimal(10,2)", "date"),

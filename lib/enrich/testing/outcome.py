@@ -17,7 +17,7 @@ from enrich.project.project import Project
 from enrich.report.page import Case, CaseSuite, format_suites
 from enrich.testing.compare import Mismatch
 from enrich.testing.play import Played, get_session, play, set_stage
-from enrich.testing.reader import find_files, read_scenario
+from enrich.testing.reader import read_scenario
 from enrich.testing.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -49,13 +49,14 @@ def choose_scenarios(project: Project, paths: Collection[Path], texts: Collectio
 
     Args:
         project: What ``load_project`` gave.
-        paths: Files; none: all of ``tests/*.yml``.
+        paths: Files; none: all of ``tests/*.yml`` and ``tests/*.yaml``, by name.
         texts: Only scenarios whose file name or title contains one of these, in either case; none: all.
 
     Raises:
         ConfigError: A file is wrong, or there is no such scenario.
     """
-    files = list(paths) or find_files(project)
+    there = [path for ending in ("yml", "yaml") for path in project.dir.glob(f"tests/*.{ending}")]
+    files = list(paths) or sorted(path for path in there if not path.name.startswith("."))
     if not files:
         raise ConfigError("there are no scenarios; write tests/<name>.yml", hint="docs/testing.md has an example")
     found: list[Scenario] = []

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from enrich.answers.reasons import KeyReport, Reason
 
-Reasons = Mapping[tuple[Any, ...], Mapping[str, str]]
-"""Key of a target row -> alias -> reason."""
+Reasons = Mapping[tuple[Any, ...], Mapping[str, str]]  # key of a target row -> alias -> reason
 
 
 @dataclass

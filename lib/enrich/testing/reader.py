@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, get_args
 
@@ -38,14 +39,7 @@ from enrich.testing.scenario import (
     WrittenRows,
 )
 
-FOLDER = "tests"
 _STATUSES = get_args(Status)
-
-
-def find_files(project: Project) -> list[Path]:
-    """Return the scenario files of a project: ``tests/*.yml`` and ``tests/*.yaml``, by name."""
-    found = [*(project.dir / FOLDER).glob("*.yml"), *(project.dir / FOLDER).glob("*.yaml")]
-    return sorted(path for path in found if not path.name.startswith("."))
 
 
 def read_scenario(project: Project, path: Path) -> Scenario:
@@ -63,9 +57,7 @@ def read_scenario(project: Project, path: Path) -> Scenario:
     reader = _Reader(project, file, tree, faults)
     scenario = reader.build(path.stem)
     if faults:
-        raise ConfigError.of(
-            sorted(dict.fromkeys(faults), key=lambda fault: int((fault.where or "0").rpartition(":")[2]))
-        )
+        raise ConfigError.of(sorted(dict.fromkeys(faults), key=attrgetter("place")))
     return scenario
 
 

@@ -14,15 +14,14 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from enrich.base.spec import DataType
 from enrich.dumps.result import MAX_DELETE
-from enrich.project.models import FileSchema, Model, Names, Text, finish_schema, list_models
+from enrich.project.models import Model, Names, Text, list_models
 from enrich.project.shape import FileKind
 from enrich.project.yamlfile import PathStep
 
 # --- the file --------------------------------------------------------------------------------------------------------
 
 _MAPPINGS = {"type": "array", "items": {"type": "object"}}
-Rows = Annotated[Any, WithJsonSchema(_MAPPINGS)]
-"""A list of mappings."""
+Rows = Annotated[Any, WithJsonSchema(_MAPPINGS)]  # a list of mappings
 Keys = Annotated[Any, WithJsonSchema({"type": "array", "items": {"not": {"type": "array"}}})]
 """A list of single values, or of mappings."""
 JobNames = Annotated[
@@ -179,17 +178,9 @@ KIND = FileKind(
 """What the reader of files has to know of scenarios."""
 
 
-def build_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a scenario file, for editors; ``conf/schema/`` keeps it."""
-    schema = ScenarioFile.model_json_schema(by_alias=True, schema_generator=FileSchema)
-    schema["properties"]["rounds"]["minItems"] = 1
-    return finish_schema("test", "A scenario of enrich", schema)
-
-
 # --- what is played --------------------------------------------------------------------------------------------------
 
-TypedRow = Mapping[str, Any]
-"""A row with the values that Arrow takes."""
+TypedRow = Mapping[str, Any]  # a row with the values that Arrow takes
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.project.models import build_schemas
+from enrich.init.schemas import build_schemas
 from enrich.project.project import load_project
 from enrich.project.yamlfile import load_tree
 from kit.project import write_project
@@ -142,7 +142,7 @@ def test_right_rules_are_read_and_block_by_default_where_it_matters(tmp_path: Pa
     assert isinstance(rules[4].at_most, int)
     assert [rule.blocks for rule in rules] == [False, True, False, False, False, False, True]
     assert [rule.blocks for rule in project.jobs["mails"].rules] == [False, False]
-    validator = Draft7Validator(json.loads(json.dumps(build_schemas()["job.schema.json"])))
+    validator = Draft7Validator(json.loads(json.dumps(build_schemas()["job"])))
     assert not list(validator.iter_errors(load_tree(text, "x.yml").value))
     for wrong in ("{rule: mass_change, at_most: -1}", "{rule: mass_chance, at_most: 1}", "{at_most: 1}"):
         assert list(validator.iter_errors(load_tree(f"{JOB}  - {wrong}\n", "x.yml").value)), wrong

@@ -12,7 +12,7 @@ import pytest
 
 from enrich.base.errors import Blocked, HistoryError, RunFailed
 from enrich.base.result import Finding, JobResult
-from enrich.observe.notify import EndedRun, NotDelivered, Recipient, build_body, build_event, find_event, post
+from enrich.observe.notify import EndedRun, NotDelivered, Recipient, build_body, build_event, post
 from enrich.project.models import Notify, Reference
 from kit.listener import listen
 
@@ -48,7 +48,8 @@ def events(results: list[JobResult], previous: dict[str, str], **more: Any) -> A
     ],
 )
 def test_what_happened_to_a_job(status: str, previous: str | None, event: str | None) -> None:
-    assert find_event(JobResult("a", status), previous) == event
+    found = events([JobResult("a", status)], {"a": previous} if previous is not None else {})
+    assert (found["event"] if found is not None else None) == event
 
 
 def test_the_payload_is_as_documented() -> None:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
 OUT_OF_INTERVAL = "out_of_interval"
 _DAY = 86_400
-_MOST = Decimal(10) ** 18
-"""How great a bound may be, in microseconds or as a number: with it sums stay within 64 bits."""
+_MOST = Decimal(10) ** 18  # how great a bound may be, in microseconds or as a number: with it sums stay within 64 bits
 
 
 class Interval(JoinSyntax):

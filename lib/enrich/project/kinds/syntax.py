@@ -22,15 +22,11 @@ if TYPE_CHECKING:
 IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
 """OpenLineage's words for how a target's column comes from one of a source."""
 
-MATCHED = "matched"
-"""The reason of a reference that has a partner."""
+MATCHED = "matched"  # the reason of a reference that has a partner
 
-Source = tuple[str, str]
-"""Alias and column."""
-ColumnSources = Mapping[str, Mapping[Source, str]]
-"""Target column -> the columns that it comes from -> how."""
-Named = tuple[str, tuple[PathStep, ...]]
-"""A column that the file names, and its place."""
+Source = tuple[str, str]  # alias and column
+ColumnSources = Mapping[str, Mapping[Source, str]]  # target column -> the columns that it comes from -> how
+Named = tuple[str, tuple[PathStep, ...]]  # a column that the file names, and its place
 
 
 @dataclass(frozen=True)
