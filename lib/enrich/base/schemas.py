@@ -91,21 +91,6 @@ def find(name: str, names: Collection[str]) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def step_into(kind: DataType, name: str) -> DataType:
-    """Return the type of a field of a struct, or of a list's structs, or of a map's value; else raise LookupError."""
-    if isinstance(kind, dict) and kind["type"] == "map":
-        return kind["valueType"]  # type: ignore[no-any-return]
-    fields = fields_of(kind)
-    found = find(name, fields)
-    if found is None:
-        known = f"; it has {', '.join(fields)}" if fields else ""
-        raise LookupError(f"{name_of(kind)} has no field {name!r}{known}")
-    field_type = fields[found]
-    return (
-        {"type": "array", "elementType": field_type, "containsNull": True} if kind_of(kind) == "array" else field_type
-    )
-
-
 # --- what a table demands of its rows ---------------------------------------------------------------------------------
 
 NOT_NULL, CHECK, GENERATED, LENGTH = "NOT NULL", "CHECK", "GENERATED", "LENGTH"

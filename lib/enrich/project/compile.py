@@ -8,13 +8,13 @@ from itertools import chain
 from typing import Any, cast
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.schemas import build_struct, find, incomparable, may_be_key, name_of, simples_of, step_into, strip_type
+from enrich.base.schemas import build_struct, find, incomparable, may_be_key, name_of, simples_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
 from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
-from enrich.project.statictypes import only_compares
+from enrich.project.statictypes import only_compares, step_into
 
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 """Column -> type of a frame, and an expression over it -> its type, None where only Spark knows; raises ConfigError."""

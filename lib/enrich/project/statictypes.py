@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
-from enrich.base.schemas import kind_of, name_of, step_into
+from enrich.base.schemas import fields_of, find, kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.project.ddl import read_ddl_type
 from enrich.project.expressions.functions import RESULTS, split_words
@@ -255,3 +255,16 @@ def _unite(kinds: Sequence[Known]) -> Known:
 def _join_texts(kinds: Sequence[Known]) -> Known:
     """Return ``string`` where the values can only be put together as texts."""
     return "string" if all(_find_family(kind) in ("string", "boolean", "number", "time") for kind in kinds) else None
+
+
+def step_into(kind: DataType, name: str) -> DataType:
+    """Return the type of a field of a struct, or of a list's structs, or of a map's value; else raise LookupError."""
+    if isinstance(kind, dict) and kind["type"] == "map":
+        return kind["valueType"]  # type: ignore[no-any-return]
+    fields = fields_of(kind)
+    found = find(name, fields)
+    if found is None:
+        known = f"; it has {', '.join(fields)}" if fields else ""
+        raise LookupError(f"{name_of(kind)} has no field {name!r}{known}")
+    is_list, part = kind_of(kind) == "array", fields[found]
+    return {"type": "array", "elementType": part, "containsNull": True} if is_list else part

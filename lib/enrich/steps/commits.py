@@ -29,12 +29,11 @@ def refuse_if_beaten(plan: Plan, *, beside: bool = False) -> None:
         Locked: Another run has written the target.
         Conflict: Another run is between its two commits.
     """
-    job, quarantine = plan.job.job, plan.target.quarantine
     if not beside:
         if winner := _find_winner(plan, plan.place.uri, cursor.NUMBER, plan.target.number):
-            raise Locked(f"run {winner} has written the target of {job!r} meanwhile", hint="run again")
-    elif quarantine is not None and _find_winner(plan, quarantine.table.uri, cursor.BESIDE, quarantine.number):
-        raise Conflict(f"another run is writing the quarantine of {job!r}", hint="run again")
+            raise Locked(f"run {winner} has written the target of {plan.job.job!r} meanwhile", hint="run again")
+    elif (there := plan.target.quarantine) and _find_winner(plan, there.table.uri, cursor.BESIDE, there.number):
+        raise Conflict(f"another run is writing the quarantine of {plan.job.job!r}", hint="run again")
 
 
 def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | None:
