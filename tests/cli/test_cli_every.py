@@ -72,12 +72,26 @@ def test_ticks_take_what_is_new_and_a_signal_ends_them(
         (["--every", "1m", "--since", "3d"], "--since is about one run"),
         (["--every", "1m", "--dry-run"], "--dry-run is about one run"),
         (["--every", "1m", "--skip-code", "99"], "--skip-code is about one run"),
+        (["--max-bytes", "much"], "--max-bytes 'much' is not a size"),
     ],
 )
 def test_what_one_run_alone_can_do_is_refused(call: Call, bare_project: Path, options: list[str], told: str) -> None:
     ended = call("--project-dir", bare_project, "run", *options)
     assert ended.exit_code == 2
     assert told in ended.stderr
+
+
+def test_a_tick_beyond_the_cap_is_a_refused_run_like_any_other(
+    call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sleep(_: float) -> None:
+        raise process.Interrupted(143)
+
+    monkeypatch.setattr(process, "time", SimpleNamespace(**(vars(time) | {"sleep": sleep})))
+    ended = call("--project-dir", project, "run", "--every", "1h", "--max-bytes", "1B", "--output", "json")
+    (told,) = json.loads(ended.stdout)["jobs"]
+    assert (ended.exit_code, told["status"], told["mode"]) == (3, "blocked", "bootstrap")
+    assert "allows 1 B; nothing was read or written; `enrich" in told["error"]
 
 
 def test_a_jvm_that_has_died_ends_the_ticks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from enrich.base.spec import Range
 from enrich.delta import extents
@@ -97,3 +97,28 @@ def test_a_file_without_values_is_never_outside(write: Callable[..., str]) -> No
     without = pa.table({"k": pa.nulls(10_000, pa.int64()), "v": pa.nulls(10_000, pa.int64()), "text": texts})
     write_deltalake(uri, without, mode="append", schema_mode="merge")
     assert find_bounds(uri, {"k": Range(60, 61)}) == {}, "less than half of the bytes is skipped"
+
+
+def test_a_feed_tells_between_which_keys_it_lies_and_a_footer_what_columns_weigh(tmp_path: Path) -> None:
+    uri, wide = str(tmp_path / "t"), "x" * 50
+    schema = pa.schema([("k", pa.int64()), ("a.b", pa.string()), ("text", pa.string())])
+    DeltaTable.create(uri, schema, configuration={"delta.enableChangeDataFeed": "true"})
+    for start in (0, 1000, 2000):
+        rows = [{"k": start + i, "a.b": str(i), "text": f"{i}{wide}{i * 7919}"} for i in range(1000)]
+        write_deltalake(uri, pa.Table.from_pylist(rows, schema=schema), mode="append")
+    assert extents.find_ends(uri, [2], "k") == (1000, 1999), "as the log has it"
+    DeltaTable(uri).update({"text": "'new'"}, predicate="k IN (1005, 1007)")
+    assert extents.find_ends(uri, [4], "k") == (1005, 1007), "as the footer has it"
+    assert extents.find_ends(uri, [2, 4], "k") == (1000, 1999)
+    assert extents.find_ends(uri, [4], "text") is None, "no whole numbers"
+    assert extents.find_ends(uri, [], "k") is None
+    assert extents.find_ends(uri, [4], "other") is None
+    assert extents.measure_near(uri, "k", (1005, 2000)).files == 2
+    assert extents.measure_near(uri, "text", (0, 1)) == extents.measure_table(uri)
+    shares = [extents.find_share(uri, [name]) for name in ("k", "a.b", "text")]
+    assert sum(shares) == pytest.approx(1)
+    assert shares[2] > shares[1] > 0
+    for file in Path(uri).rglob("*.parquet"):
+        file.write_bytes(b"no Parquet")
+    assert extents.find_share(uri, ["k"]) == 1.0, "all of it, where nobody knows"
+    assert extents.find_ends(uri, [4], "k") is None

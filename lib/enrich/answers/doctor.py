@@ -19,12 +19,12 @@ from typing import Any
 
 from enrich.answers.inspection import JobStatus, read_status
 from enrich.base import hints
-from enrich.base.console import format_bytes
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, HistoryError, find_gravest
 from enrich.base.extras import SPARK, install
 from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine, identify
 from enrich.base.result import SKIPPED, name_deployment
+from enrich.base.sizes import format_bytes
 from enrich.delta import extents, tables
 from enrich.delta.runs import RunsTable
 from enrich.delta.stores import find_local_path

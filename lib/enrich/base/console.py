@@ -12,6 +12,7 @@ import click
 
 from enrich.base import hints
 from enrich.base.result import UNCHANGED, Extent, Finding, JobResult, RunResult, SourceWindow
+from enrich.base.sizes import format_bytes
 
 _CHANGED = ("created", "updated")
 _COLOURS = {"blocked": "red", "failed": "red", "skipped": "yellow", "locked": "yellow"} | dict.fromkeys(
@@ -135,13 +136,6 @@ def list_notes(job: JobResult) -> list[str]:
 def format_extent(found: Extent) -> str:
     """Return ``120 files, 1.5 MB``."""
     return f"{format_count(found.files, 'file')}, {format_bytes(found.bytes)}"
-
-
-def format_bytes(count: int) -> str:
-    """Return bytes in the unit that leaves one to three digits before the point: ``27 B``, ``1.5 MB``."""
-    units = ("B", "kB", "MB", "GB", "TB")
-    power = min(len(units) - 1, max(0, (len(str(count)) - 1) // 3))
-    return f"{count} B" if power == 0 else f"{count / 1000**power:.1f} {units[power]}"
 
 
 def format_finding(finding: Finding) -> str:

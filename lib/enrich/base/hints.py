@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from enrich.base.context import command
+from enrich.base.sizes import spell_size
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class RunOptions:
     until: str | None = None  # the same
     allow_gap: bool = False
     accept: tuple[str, ...] = ()  # names of rules
+    max_bytes: int | None = None
 
     def accepting(self, rules: Iterable[str]) -> RunOptions:
         """Return these options with further rules accepted."""
@@ -44,6 +46,7 @@ def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:
     words += ["--since", options.since] if options.since is not None else []
     words += ["--until", options.until] if options.until is not None else []
     words += ["--allow-gap"] if options.allow_gap else []
+    words += ["--max-bytes", spell_size(options.max_bytes)] if options.max_bytes is not None else []
     return _spell("run", job, *words, *(word for rule in options.accept for word in ("--accept", rule)))
 
 

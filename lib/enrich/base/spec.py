@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -307,6 +307,8 @@ class HistorySpec(WithoutJoins):
 
 
 JobSpec = JoinSpec | MirrorSpec | HistorySpec
+Read = tuple[str, Collection[str] | None]
+"""A source whose table a run reads once, and the columns that it reads; None: all used ones."""
 
 
 @dataclass(frozen=True)

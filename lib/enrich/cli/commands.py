@@ -76,6 +76,11 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @options.add_job_options
 @options.add_window_options
 @add_option("--accept", multiple=True, metavar="RULE", help="Let the job rule RULE only warn, not block.")
+@add_option(
+    "--max-bytes",
+    metavar="SIZE",
+    help="Refuse each job that would read more than SIZE (20GB, 500MB), with exit code 3 and before it reads anything.",
+)
 @add_option("--dry-run", is_flag=True, help="Do everything except writing.")
 @add_option("--fail-fast", is_flag=True, help="After the first job that does not succeed, skip the others.")
 @options.add_output_option

@@ -10,11 +10,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from pyspark.sql import DataFrame
 
     from enrich.base.result import Lookups
-    from enrich.base.spec import Affected, JobSpec, Step
+    from enrich.base.spec import Affected, JobSpec, Read, Step
     from enrich.frames.join import StepKind
+    from enrich.progress.plan import Plan
     from enrich.steps.rows import Rows
     from enrich.steps.run import Run
     from enrich.steps.source_changes import Changes
@@ -41,8 +44,11 @@ class JobKind(Protocol):
     def show_keyless(self, run: Run, rows: DataFrame) -> DataFrame:
         """Return rows of the driving source without a whole key, its used columns, with the target's columns."""
 
-    def list_tables_read(self, run: Run, changed: Changes, affected: Affected) -> set[str]:
-        """Return the sources whose tables a run reads beside their feeds, and beside those of all kinds."""
+    def list_reads(self, plan: Plan, moved: Mapping[str, bool]) -> Iterable[Read]:
+        """Return how a run reads the tables of sources, beside their feeds and beside what is read for all kinds.
+
+        ``moved``: the sources that differ, unless everything is computed, and whether rows of new keys may have come.
+        """
 
     def count_lookups(self, run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
         """Return how each join goes over all driving rows, by what is recorded and how it went for affected rows."""

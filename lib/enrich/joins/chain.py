@@ -21,7 +21,7 @@ address ``a2``            every person whose list holds ``a2``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -31,13 +31,14 @@ from pyspark.sql import functions as F
 from enrich.base import spec as specs
 from enrich.base.result import Counts, Lookup, Lookups, LookupState
 from enrich.base.schemas import strip_type
-from enrich.base.spec import Affected, JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
+from enrich.base.spec import Affected, JoinSpec, KnownRows, Read, Step, name_left_key, name_reference, name_right_key
 from enrich.base.suites import select_quarantine_rules
 from enrich.frames import join
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
 from enrich.frames.join import Sources, sum_partners
-from enrich.joins import interval
+from enrich.joins import find_step_kind, interval
+from enrich.progress.plan import Plan
 from enrich.steps.rows import Rows, count_left
 from enrich.steps.run import Run
 from enrich.steps.source_changes import Changes
@@ -259,22 +260,24 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     )
 
 
-def list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]:
-    """Return the sources that the joins read, and those that tell which rows refer to what has changed."""
-    plan, spec, read = run.plan, get_spec(run), set[str]()
-    if spec.right_step() is not None or spec.interval_step is not None or plan.lacks_state:
-        return set(spec.sources)
-    read |= {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
+def list_reads(plan: Plan, moved: Mapping[str, bool]) -> Iterator[Read]:
+    """Yield the sources that the joins read, and those that tell which rows refer to what has changed."""
+    spec = cast(JoinSpec, plan.spec)
+    right = spec.right_step()
+    everything = plan.everything or right is not None or spec.interval_step is not None or plan.lacks_state
+    if plan.everything and right is not None:  # once more for the rows of the lookup that no row refers to
+        yield from ((alias, None) for alias in (spec.driving, right.alias))
     for alias in list_sharing(spec):
-        known = affected.known.get(alias)
-        if known is None or known.read or known.others is not None:
-            read.add(alias)
-    for step in spec.steps:
-        if not step.shares_key:
-            read.add(step.alias)
-            if step.alias in changed.differing:
-                read |= {spec.driving, *[each.alias for each in join.list_deciding_steps(spec, step)]}
-    return read
+        # What came in the window is at hand where nothing else makes a row of this source an affected one.
+        if everything or {*moved} != {alias} or spec.sources[alias].trusted or alias in plan.again:
+            yield alias, None
+    for step in (each for each in spec.steps if not each.shares_key):
+        yield step.alias, None
+        if step.alias in moved and not plan.everything:
+            before = join.list_deciding_steps(spec, step)
+            yield from ((each.alias, None) for each in before)
+            if before or spec.sources[spec.driving].trusted or not find_step_kind(step).carries:
+                yield spec.driving, None  # else the rows that refer to what has changed bring themselves along
 
 
 def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:

@@ -38,6 +38,7 @@ from enrich.base.spec import (
     WEIGHT,
     Affected,
     HistorySpec,
+    Read,
     name_left_key,
     name_reference,
     quote,
@@ -46,7 +47,7 @@ from enrich.delta import reads, tables
 from enrich.frames import changes as net_changes
 from enrich.frames import columns, difference, normalise
 from enrich.frames.columns import add_up, drop_nulls, lacks_value, make_comparable, name_parts, pack_columns, unite
-from enrich.progress.plan import Span
+from enrich.progress.plan import Plan, Span
 from enrich.progress.target import find_quarantine_version
 from enrich.steps import source_changes
 from enrich.steps.rows import Rows
@@ -145,10 +146,10 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     return rows.select(*[shown[name].alias(name) for name in spec.columns])
 
 
-def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[str]:
-    """Return the source where it is compared with the versions that are recorded."""
-    span = run.plan.span
-    return {run.plan.spec.driving} if span is not None and span.compares else set()
+def list_reads(plan: Plan, _moved: Mapping[str, bool]) -> list[Read]:
+    """Return the source where versions begin with its rows, or are compared with them."""
+    span = plan.span
+    return [(plan.spec.driving, None)] if span is not None and (span.whole or span.compares) else []
 
 
 def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:

@@ -15,15 +15,17 @@ K1=null                      -                -                -
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import Counts
-from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, MirrorSpec, name_left_key
+from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, MirrorSpec, Read, name_left_key
 from enrich.frames import columns
 from enrich.frames.columns import drop_nulls, lacks_value, name_parts, pack_columns, take_column
+from enrich.progress.plan import Plan
 from enrich.steps.rows import Rows, count_left
 from enrich.steps.run import Run, build_finding
 from enrich.steps.source_changes import Changes
@@ -75,9 +77,9 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     return rows.select(*map(take_column, spec.value), *shown, *map(take_column, spec.extra))
 
 
-def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[str]:
+def list_reads(plan: Plan, _moved: Mapping[str, bool]) -> list[Read]:
     """Return the master: it tells who else holds a value."""
-    return {run.plan.spec.driving}
+    return [(plan.spec.driving, None)]
 
 
 def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:

@@ -50,6 +50,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     full_refresh: bool = False,
     dry_run: bool = False,
     accept: Iterable[str] = (),
+    max_bytes: int | str | None = None,
     fail_fast: bool = False,
     on_result: Callable[[JobResult], None] | None = None,
 ) -> RunResult:
@@ -68,6 +69,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         full_refresh: Compute every row anew and write the difference.
         dry_run: Compute and count, write nothing.
         accept: Rules of the jobs (``mass_change`` ...) that shall warn in this run where they would block it.
+        max_bytes: Refuse each job that would read more, before it reads anything: bytes, or a text such as ``20GB``.
         fail_fast: Skip the remaining jobs after the first that does not succeed.
         on_result: Called with each job's result as it ends.
 
@@ -79,7 +81,12 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     """
     names = choose_jobs(project, jobs, exclude)
     options = read_run_options(
-        *(project, names, since, until), accept=accept, allow_gap=allow_gap, full_refresh=full_refresh, dry_run=dry_run
+        *(project, names, since, until),
+        accept=accept,
+        max_bytes=max_bytes,
+        allow_gap=allow_gap,
+        full_refresh=full_refresh,
+        dry_run=dry_run,
     )
     workplace = Workplace(project, names, options, given=spark)
     told = project.settings.lineage or project.settings.metrics or project.settings.notify

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, refuse_text, suggest
+from enrich.base.errors import ConfigError, refuse_text, show_text, suggest
+from enrich.base.sizes import parse_size
 from enrich.progress.plan import Options
 from enrich.progress.since import Said, read_options
 from enrich.project import project as project_files
@@ -63,12 +64,23 @@ def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[
 
 
 def read_run_options(
-    project: Project, names: Sequence[str], since: Said, until: Said, *, accept: Iterable[str] = (), **how: Any
+    project: Project,
+    names: Sequence[str],
+    since: Said,
+    until: Said,
+    *,
+    accept: Iterable[str] = (),
+    max_bytes: int | str | None = None,
+    **how: Any,
 ) -> Options:
     """Read what a run of these jobs that begins now is asked for; ``how``: the other fields of ``Options``.
 
-    It is refused as in ``read_options``, and where none of the jobs can break a rule to accept.
+    It is refused as in ``read_options``, where none of the jobs can break a rule to accept, and for a cap of nothing.
     """
+    cap = None if max_bytes is None else parse_size(str(max_bytes))
+    if max_bytes is not None and cap is None:
+        hint = "valid forms are 20GB, 1.5TB, 500MB, 64MiB, 1000000"
+        raise ConfigError(f"--max-bytes {show_text(str(max_bytes))!r} is not a size", hint=hint)
     refuse_text("accept", accept)
     jobs = [project.jobs[name] for name in names]
     blocking = {rule.rule for job in jobs for rule in job.rules if rule.blocks}
@@ -78,4 +90,4 @@ def read_run_options(
         raise ConfigError(f"no job of this run has a rule {rule!r} that can block it", hint=hint)
     aliases = {job.job: job.sources for job in jobs}
     histories = any(job.remembers for job in jobs)
-    return read_options(aliases, since, until, histories=histories, accepted=accepted, **how)
+    return read_options(aliases, since, until, histories=histories, accepted=accepted, max_bytes=cap, **how)

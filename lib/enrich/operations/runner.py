@@ -17,6 +17,7 @@ from enrich.base.failures import describe_error
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.delta import extents, locks
 from enrich.delta.runs import FORMAT, OUTCOME, RunRow
+from enrich.operations.forecast import refuse_beyond_cap
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
@@ -150,12 +151,16 @@ class _Running:
                 job.job, UNCHANGED, plan.mode, dict(plan.window), target_version=table.version, strategy=NOTHING
             )
             return self._count_held(replace(unchanged, findings=plan.unjudged, state=plan.recorded_state))
+        if (refused := refuse_beyond_cap(plan)) is not None:
+            return self._count_held(refused)
         if plan.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline
 
         def flow(opened: Plan, own: SparkSession) -> JobResult:
             complete = workplace.fit(opened, own)
+            if complete.everything != opened.everything and (refused := refuse_beyond_cap(complete)) is not None:
+                return refused
             if not plan.options.dry_run:
                 workplace.require_safe_commits(complete.place.uri, own)
             complete.announce()

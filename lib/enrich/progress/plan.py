@@ -45,6 +45,7 @@ class Options:
     full_refresh: bool = False  # compute all keys anew
     dry_run: bool = False  # compute and count, write nothing
     accepted: frozenset[str] = frozenset()  # names of rules that shall not block
+    max_bytes: int | None = None  # a job that would read more is refused before it reads anything
 
     def is_point(self, alias: str) -> bool:
         """Return whether both ends of a source's window are one moment.
@@ -139,7 +140,7 @@ class OpenJob:
             for asked in (options.since, options.until)
         )
         allow_gap = options.allow_gap and (since is not None or job.remembers)
-        return RunOptions(options.full_refresh, since, until, allow_gap, tuple(accept))
+        return RunOptions(options.full_refresh, since, until, allow_gap, tuple(accept), options.max_bytes)
 
     @property
     def definition(self) -> str:

@@ -46,7 +46,7 @@ def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
     return feeds.read_range(table.uri, window, known)
 
 
-def _keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
+def keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
     """Return whether the used columns have their values under the same names in the files at both ends of a range.
 
     Delta refuses a feed across other names; but where they change in its first commit, the feed is just empty.
@@ -203,7 +203,7 @@ def _read(
 
     pass_point("feed_of_source.before")
     found = None
-    if read_range(run.plan, alias, window).is_whole and _keeps_layout(run.plan, alias, window):
+    if read_range(run.plan, alias, window).is_whole and keeps_layout(run.plan, alias, window):
         try:
             feed = reads.read_change_feed(run.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
