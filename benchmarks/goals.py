@@ -165,9 +165,15 @@ _MOMENTS = f"All rows of the keys are read from both tables, and joined by time.
 _TAKEN_APART = f"All lists are taken apart to find the persons of the ten addresses. {_OLD_ROWS}"
 
 
-_SEVEN = ""
-_FIRST_WIDE = ""
-_ROW = ""
+_SEVEN = (
+    "The join takes most of the run's Spark jobs and half of its CPU seconds: orders, parts and other large lookups are"
+    f" searched for what the changed lines refer to, one after another. {_OLD_ROWS}"
+)
+_FIRST_WIDE = (
+    "Seven sources are searched for two rows with one key, which takes most of the Spark jobs; the joined rows are kept"
+    " until they have been counted and judged, and are written then"
+)
+_ROW = "OPTIMIZE follows when a hundred small files have come together"
 
 TPCH = (
     ("rf1", "0.1 % new orders", 6),
