@@ -40,7 +40,7 @@ def run_job(plan: Plan, session: SparkSession, runs: RunsTable, committed: Calla
         The result; ``blocked`` results wrote nothing.
     """
     with ExitStack() as cleanup:
-        run = Run(plan, session, cleanup, committed)
+        run = Run(plan, session, cleanup, committed, publishes=True)
         cleanup.enter_context(explain_losses(run))
         try:
             result, staged = compute(run)

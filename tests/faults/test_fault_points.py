@@ -147,6 +147,19 @@ def test_a_first_run_that_fails_around_its_commits_is_made_good(lab: Lab) -> Non
     make_good(shop, "checked")
 
 
+def test_a_first_run_that_ends_before_its_commit_leaves_no_file(lab: Lab) -> None:
+    shop, folder = open_shop(lab, "offers"), Path(lab.path("offers"))
+    with traced() as trace:
+        lab.run("offers")
+    chosen = [place for place in places(trace) if place.name in ("draft.written", "create.before", "create.after")]
+    assert [place.name for place in chosen] == ["draft.written", "create.before", "create.after"]
+    for number, place in enumerate(chosen):
+        shutil.rmtree(folder)
+        stopped(lab, "offers", place, crash=number % 2 == 0)
+        assert folder.exists() == (place.name == "create.after")
+        make_good(shop, "offers")
+
+
 def test_a_rewrite_that_fails_is_made_good(prepared: Prepared) -> None:
     lab = prepared("checked once", run_checked)
     shop = Shop(lab, 0)

@@ -143,7 +143,7 @@ def _write(session: SparkSession, label: str, table: OpenTable, changed: Changed
     everything = jvm.org.apache.spark.sql.catalyst.expressions.Literal.TrueLiteral()
     # As for a MERGE without bounds: Delta refuses the commit when another one has added or removed any file. The files
     # come with the number of their rows, so that one that loses all of them is removed.
-    files = transaction.filterFiles(_sequence(jvm, everything), True)
+    files = transaction.filterFiles(make_sequence(jvm, everything), True)
     vectors = snapshot.numDeletionVectorsOpt()
     sets = delta.commands.DeletionVectorBitmapGenerator.buildRowIndexSetsForFilesMatchingCondition(
         spark,
@@ -170,7 +170,7 @@ def _write(session: SparkSession, label: str, table: OpenTable, changed: Changed
     pass_point("positions.written")
     actions = actions.concat(helper.createSetTransaction(spark, log, nothing))
     transaction.registerSQLMetrics(spark, _count_rows(session, changed))
-    empty = _sequence(jvm)
+    empty = make_sequence(jvm)
     operation = delta.DeltaOperations.Merge(nothing, nothing, nothing, nothing, empty, empty, empty)
     transaction.commit(actions, operation)
 
@@ -204,7 +204,8 @@ def gather_few(rows: DataFrame, count: int) -> DataFrame:
     return rows.coalesce(1) if count <= FEW else rows
 
 
-def _sequence(jvm: Any, *values: Any) -> Any:
+def make_sequence(jvm: Any, *values: Any) -> Any:
+    """Return values as a sequence of Scala's."""
     found = jvm.java.util.ArrayList()
     for each in values:
         found.add(each)

@@ -34,7 +34,7 @@ from operator import and_
 from typing import Any
 
 from delta.tables import DeltaTable
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
@@ -43,7 +43,8 @@ from enrich.base.errors import ConfigError, Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION, quote
-from enrich.delta import extents, positions, tables
+from enrich.delta import drafts, extents, positions, tables
+from enrich.delta.drafts import Draft
 from enrich.delta.reads import fit_columns
 
 log = logging.getLogger("enrich")
@@ -296,6 +297,20 @@ class NewTable:
     uri: str | None
     properties: Mapping[str, str]
     cluster_by: Sequence[str] = ()
+
+
+def draft_table(session: SparkSession, table: NewTable, rows: DataFrame, observed: Observation) -> Draft | None:
+    """Write the files of a table that does not exist; None where ``create_table`` has to do all of it."""
+    return drafts.write_draft(session, table, _drop_metadata(rows), observed) if table.uri is not None else None
+
+
+def commit_draft(session: SparkSession, draft: Draft, commit: Commit) -> None:
+    """Create the table of a draft."""
+    with _record_commit(session, commit):
+        pass_point("create.before")
+        commit.require()
+        draft.commit(session)
+        pass_point("create.after")
 
 
 def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:

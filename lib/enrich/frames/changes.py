@@ -139,14 +139,17 @@ class RowCounts(NamedTuple):
     null_keys: int
 
 
-def count_rows(rows: DataFrame, source: SourceSpec, *, search: bool) -> RowCounts:
-    """Count a source's rows in one pass; ``search``: also the surplus ones, else 0."""
-    keys = _take_keys(rows, source)
-    counted = count_by_key(keys) if search else keys.withColumns({ROWS: F.lit(1), KEYS: F.lit(1)})
-    is_null = has_null(keys.columns)
-    surplus = F.col(ROWS) - F.col(KEYS)
-    sums = (F.when(~is_null, F.col(ROWS)), F.when(~is_null, surplus), F.when(is_null, F.col(ROWS)))
-    return RowCounts(*columns.aggregate(counted, *map(add_up, sums)))
+def count_rows(*sources: tuple[DataFrame, SourceSpec, bool]) -> list[RowCounts]:
+    """Count the rows of sources, and with true the surplus ones, else 0: each source in one pass, all in one query."""
+    counted = []
+    for place, (rows, source, search) in enumerate(sources):
+        keys = _take_keys(rows, source)
+        groups = count_by_key(keys) if search else keys.withColumns({ROWS: F.lit(1), KEYS: F.lit(1)})
+        is_null, surplus = has_null(keys.columns), F.col(ROWS) - F.col(KEYS)
+        sums = (F.when(~is_null, F.col(ROWS)), F.when(~is_null, surplus), F.when(is_null, F.col(ROWS)))
+        counted.append(groups.agg(*map(add_up, sums)).toDF(*RowCounts._fields).withColumn("place", F.lit(place)))
+    found = sorted(columns.unite(counted).collect(), key=lambda each: each["place"])
+    return [RowCounts(*each[:3]) for each in found]
 
 
 def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
@@ -154,7 +157,7 @@ def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> 
     grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
     keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
     keys = keys.join(grown, on=keys.columns, how="left_semi")
-    return count_rows(keys.toDF(*map(name_inside, source.key)), source, search=True).surplus
+    return count_rows((keys.toDF(*map(name_inside, source.key)), source, True))[0].surplus
 
 
 def count_crowded_before(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.result import LookupState
 from enrich.base.spec import LIVE, Affected, JoinSpec, Step, name_left_key, name_partners, name_reference, quote
-from enrich.frames.columns import aggregate, call, drop_nulls, evaluate_where, has_null, keep_in_ranges, pack_rows
+from enrich.frames.columns import call, drop_nulls, evaluate_where, has_null, keep_in_ranges, pack_rows
 
 # --- Which joins of a job come before another one, and which of them decide what it sees ----------------------------
 
@@ -313,32 +313,34 @@ _PARTS = ("rows", "matched", "nulls")
 
 
 class Partners(NamedTuple):
-    """How joins went: for so many rows, without pairs; alias -> how, for these and for rows that went; ``marks``."""
+    """How joins went: for so many rows, without pairs; alias -> how, for these and for rows that went."""
 
     rows: int
     now: dict[str, LookupState]
     went: dict[str, LookupState] | None
-    marks: dict[str, int]
 
 
-def sum_partners(rows: DataFrame, steps: Sequence[Step], marks: Mapping[str, Column] | None = None) -> Partners:
-    """Count rows, with one ``name_partners`` a step, and conditions on them; add up how each join went for them."""
-    marks = marks or {}
+def list_sums(rows: DataFrame, steps: Sequence[Step]) -> list[Column | str]:
+    """Return what is summed over rows, with one ``name_partners`` a step, to tell how each join went for them."""
     moments = [quote(WENT) + " = false", quote(WENT)] if WENT in rows.columns else ["true"]
     sums = [
-        " ".join(["coalesce(sum(", quote(name_partners(step.alias), part), ") FILTER (WHERE", moment, "), 0)"])
+        call("coalesce", call("sum", call("if", moment, quote(name_partners(step.alias), part), "0")), "0")
         for moment in moments
         for step in steps
         for part in _PARTS
     ]
     # Each row on the left of the pairs of an interval join is there by itself, too.
     has_pairs = any(step.interval is not None for step in steps)
-    counted_rows = F.count_if(has_null(list_identity(rows))) if has_pairs else call("count_if", moments[0])
-    found = aggregate(rows, counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()])
-    size, end = len(_PARTS), 1 + len(sums)
-    counted = iter([LookupState(*found[i : i + size]) for i in range(1, end, size)])
-    now, *went = [{step.alias: next(counted) for step in steps} for _ in moments]
-    return Partners(found[0], now, went[0] if went else None, dict(zip(marks, found[end:], strict=True)))
+    return [F.count_if(has_null(list_identity(rows))) if has_pairs else call("count_if", moments[0]), *sums]
+
+
+def read_sums(found: Sequence[int], steps: Sequence[Step]) -> Partners:
+    """Return how joins went, by the values of ``list_sums``."""
+    size = len(_PARTS)
+    counted = iter([LookupState(*found[i : i + size]) for i in range(1, len(found), size)])
+    moments = range(1, len(found), size * len(steps) or 1)
+    now, *went = [{step.alias: next(counted) for step in steps} for _ in moments] or [{}]
+    return Partners(found[0], now, went[0] if went else None)
 
 
 def count_referring(alias: str) -> Column:

@@ -32,14 +32,14 @@ from enrich.base import spec as specs
 from enrich.base.result import Counts, Lookup, Lookups, LookupState
 from enrich.base.schemas import strip_type
 from enrich.base.spec import Affected, JoinSpec, KnownRows, Read, Step, name_left_key, name_reference, name_right_key
-from enrich.base.suites import select_quarantine_rules
+from enrich.base.suites import NEW_ORPHANS
 from enrich.frames import join
 from enrich.frames.changes import count_keys_that_differ
-from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
-from enrich.frames.join import Sources, sum_partners
+from enrich.frames.columns import Ranges, aggregate, drop_nulls, has_null, lacks_value, pack_rows, take_column, unite
+from enrich.frames.join import Sources
 from enrich.joins import find_step_kind, interval
 from enrich.progress.plan import Plan
-from enrich.steps.rows import Rows, count_left
+from enrich.steps.rows import Rows, count_left, keep_rows
 from enrich.steps.run import Run
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
@@ -198,13 +198,12 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     spec = get_spec(run)
     went = _find_rows_that_went(run, spec, changed, affected)
     joined = affected if affected is None or went is None else replace(affected, went=went)
+    # Which rows have orphans in their lists is asked once more.
+    asks = any(step.elements for step in spec.steps) and any(each.rule == NEW_ORPHANS for each in run.plan.job.rules)
     with run.joining(affected):
-        frame = run.keep(join.join_all(run.sources_for(affected), joined))
-    # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
-    may_quarantine = run.plan.suite is not None and select_quarantine_rules(run.plan.suite) is not None
-    marks = mark_rows(spec.columns) if run.plan.everything and not may_quarantine else {}
-    marks = {name: F.col(specs.LIVE) & mark for name, mark in marks.items()}
-    found, partners, were, tally = sum_partners(frame, spec.steps, marks)
+        frame = join.join_all(run.sources_for(affected), joined)
+        frame, counted, tally = keep_rows(run, frame, *join.list_sums(frame, spec.steps), drafts=not asks)
+    found, partners, were = join.read_sums(counted, spec.steps)
     frame = frame if were is None else frame.where(~F.col(join.WENT)).drop(join.WENT)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
@@ -346,7 +345,8 @@ def _count_partners(sources: Sources, affected: Affected | None, wanted: Sequenc
     # Pairs are counted by each join that sees them.
     steps = [step for step in sources.spec.steps if step in (*before, *wanted) or step.interval is not None]
     steps = join.leave_own_rows_out(steps)
-    return sum_partners(join.apply_steps(sources, affected, steps), steps).now
+    rows = join.apply_steps(sources, affected, steps)
+    return join.read_sums(aggregate(rows, *join.list_sums(rows, steps)), steps).now
 
 
 def _keeps_partners(run: Run, spec: JoinSpec, changed: Changes) -> bool:

@@ -50,7 +50,7 @@ from enrich.frames.columns import add_up, drop_nulls, lacks_value, make_comparab
 from enrich.progress.plan import Plan, Span
 from enrich.progress.target import find_quarantine_version
 from enrich.steps import source_changes
-from enrich.steps.rows import Rows
+from enrich.steps.rows import Rows, keep_rows
 from enrich.steps.run import Run, build_finding, list_kinds, read_target
 from enrich.steps.source_changes import Changes, check_ends, describe_window
 
@@ -126,8 +126,9 @@ def find_affected(run: Run, changed: Changes) -> Affected:
 def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the versions of the keys that the commits changed."""
     assert changed.ledger is not None  # noqa: S101 - only another kind has none
-    versions = run.keep(derive_versions(get_spec(run), changed.ledger.base, changed.ledger.events))
-    return Rows(versions, Counts(affected_keys=affected.count if affected else versions.count()))
+    versions = derive_versions(get_spec(run), changed.ledger.base, changed.ledger.events)
+    versions, counted, tally = keep_rows(run, versions, *([F.count("*")] if affected is None else []))
+    return Rows(versions, Counts(affected_keys=affected.count if affected else counted[0]), tally=tally)
 
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
@@ -198,7 +199,7 @@ def _count(run: Run, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> t
     sums = add_up(weight), add_up(F.when(lacks_key, weight)), F.count_if(lacks_key)
     come, keyless, null_images = map(int, columns.aggregate(images, *sums))
     if run.plan.everything or run.plan.unsearched:
-        rows = net_changes.count_rows(run.read_source(spec.driving), spec.source, search=False)
+        (rows,) = net_changes.count_rows((run.read_source(spec.driving), spec.source, False))
         come, keyless = rows.rows + rows.null_keys, rows.null_keys
     names = name_reference(len(spec.key))
     return net_changes.Touched((images,), keys.toDF(*names), (), keys.count(), null_images), come, keyless

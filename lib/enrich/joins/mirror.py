@@ -26,7 +26,7 @@ from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, MirrorSpec, Read, 
 from enrich.frames import columns
 from enrich.frames.columns import drop_nulls, lacks_value, name_parts, pack_columns, take_column
 from enrich.progress.plan import Plan
-from enrich.steps.rows import Rows, count_left
+from enrich.steps.rows import Rows, count_left, keep_rows
 from enrich.steps.run import Run, build_finding
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
@@ -47,8 +47,8 @@ def find_affected(run: Run, changed: Changes) -> Affected:
 def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the mirror's rows for the affected values; several holders of one are a finding where that is refused."""
     spec = get_spec(run)
-    frame = run.keep(derive_mirror(spec, run.snapshot(spec.driving), affected))
-    count, shared = columns.aggregate(frame, F.count("*"), F.count_if(F.col(HOLDERS) > 1))
+    frame = derive_mirror(spec, run.snapshot(spec.driving), affected)
+    frame, (count, shared), tally = keep_rows(run, frame, F.count("*"), F.count_if(F.col(HOLDERS) > 1))
     nulls, come = 0, None
     if run.plan.everything:
         come = run.snapshot(spec.driving)
@@ -59,7 +59,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     counts = Counts(affected_keys=affected.count if affected else count, null_values=nulls)
     conflict = spec.conflict == "fail" and shared
     findings = (build_finding("value_unique", "fail", (count, shared), spec.driving),) if conflict else ()
-    return Rows(frame.drop(HOLDERS), counts, findings, values=(count, shared))
+    return Rows(frame.drop(HOLDERS), counts, findings, values=(count, shared), tally=tally)
 
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:

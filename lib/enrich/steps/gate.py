@@ -130,11 +130,12 @@ def _find_shared_keys(run: Run, rows: Rows) -> list[Finding]:
     if not sources:
         return []
     identity = identify_rows(run.plan).names
-    counted = changes.count_by_key(select_live_rows(run, rows).select(*identity))
-    if counted.where(F.col(changes.ROWS) > F.col(changes.KEYS)).isEmpty():
+    grouped = changes.count_by_key(select_live_rows(run, rows).select(*identity))
+    if grouped.where(F.col(changes.ROWS) > F.col(changes.KEYS)).isEmpty():
         return []
-    found = [(each.alias, changes.count_rows(run.read_source(each.alias), each, search=True)) for each in sources]
-    return [build_finding("key_unique", "fail", (at.rows, at.surplus), alias) for alias, at in found if at.surplus]
+    counted = changes.count_rows(*[(run.read_source(each.alias), each, True) for each in sources])
+    found = zip(sources, counted, strict=True)
+    return [build_finding("key_unique", "fail", (at.rows, at.surplus), of.alias) for of, at in found if at.surplus]
 
 
 def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int]) -> tuple[int, int]:

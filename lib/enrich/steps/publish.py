@@ -29,7 +29,7 @@ from enrich.progress import cursor
 from enrich.progress.plan import REPAIR, Plan
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
-from enrich.steps.rows import make_no_rows
+from enrich.steps.rows import describe_table, make_no_rows
 from enrich.steps.run import Run, identify_rows, measure, read_target
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state
@@ -285,34 +285,24 @@ def _locate(run: Run, staged: StagedTable) -> str | None:
 def _write(run: Run, staged: StagedTable, commit: Commit) -> None:
     """Create a table, write all rows in its place, or apply the difference."""
     found, identity, table = staged.difference, staged.identity, staged.table
+    if table is None and run.draft is not None and not staged.is_quarantine:
+        sink.commit_draft(run.session, run.draft, commit)
+        return
     if table is None:
         names = [name for name in found.rows.columns if name not in (*identity.names, OPERATION)]
         rows = found.rows.select(*[F.col(quote(name)) for name in names])
-        sink.create_table(run.session, _describe_table(run.plan, staged, rows), rows, commit)
+        sink.create_table(run.session, describe_table(run.plan, rows, None, beside=staged.is_quarantine), rows, commit)
         return
     if run.plan.needs_feed and not staged.is_quarantine:
         sink.enable_change_feed(run.session, run.plan.place.name)
     if staged.whole is not None:
-        sink.overwrite_table(run.session, _describe_table(run.plan, staged, staged.whole), staged.whole, commit)
+        described = describe_table(run.plan, staged.whole, table, beside=staged.is_quarantine)
+        sink.overwrite_table(run.session, described, staged.whole, commit)
         return
     if isinstance(identity, QuarantineIdentity):
         there = run.session.read.format("delta").load(table.uri).schema
         identity = replace(identity, stored=reads.fit_columns(there, identity.columns, "t."))
     sink.write_difference(run.session, table.uri, _match_rows(found, identity, table.uri), commit)
-
-
-def _describe_table(plan: Plan, staged: StagedTable, rows: DataFrame) -> sink.NewTable:
-    """Return how a table is made: deletion vectors, statistics of key and clustering columns."""
-    place, target, table = plan.place, plan.job.target, staged.table
-    properties = {tables.VECTORS: "true", "delta.checkpointInterval": "50"}
-    wanted = [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by]
-    properties |= sink.choose_statistics(rows, wanted)
-    if staged.is_quarantine:
-        uri = place.quarantine_uri if table is None else table.uri
-        return sink.NewTable(place.quarantine_name, uri, properties)
-    if place.change_feed:
-        properties[tables.CHANGE_FEED] = "true"
-    return sink.NewTable(place.name, place.uri if table is None else table.uri, properties, target.cluster_by)
 
 
 _MATCHES = "__enrich_matches"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Counts, Finding, Lookup, Lookups
 from enrich.base.schemas import strip_type
 from enrich.base.spec import LIVE, OPERATION, Affected, DataType, quote
-from enrich.frames.columns import Ranges, count_with_ranges
+from enrich.base.suites import select_quarantine_rules
+from enrich.delta import sink
+from enrich.delta.tables import CHANGE_FEED, VECTORS, TableState
+from enrich.frames.columns import Ranges, aggregate, count_with_ranges, mark_rows
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
 from enrich.steps.run import Run, identify_rows, measure
@@ -40,6 +43,53 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the affected rows from the pinned snapshots."""
     pass_point("join.before")
     return find_kind(run.plan.spec).compute_rows(run, changed, affected)
+
+
+def keep_rows(
+    run: Run, frame: DataFrame, *counts: Column | str, drafts: bool = True
+) -> tuple[DataFrame, Sequence[int], Mapping[str, int]]:
+    """Compute rows once and count them: a first run writes them into the files of its target, others keep them.
+
+    Args:
+        run: The run.
+        frame: The rows, as ``Rows`` has them.
+        counts: What is counted of them.
+        drafts: Whether the live rows, the identity's and the target's columns are all that is needed afterwards.
+
+    Returns:
+        The rows, the counts, and what ``mark_rows`` counts where these are all that the target will have.
+    """
+    plan, names = run.plan, list(run.plan.spec.columns)
+    every = [F.expr(each) if isinstance(each, str) else each for each in counts]
+    quarantines = plan.suite is not None and select_quarantine_rules(plan.suite) is not None
+    marks = mark_rows(names) if plan.everything and not quarantines else {}
+    every = [*every, *[F.count_if(F.col(LIVE) & mark) for mark in marks.values()]]
+    if drafts and marks and run.publishes and plan.target.table is None and not plan.options.dry_run:
+        seen = Observation()
+        rows = frame.observe(seen, *[each.alias(f"__enrich_c{place}") for place, each in enumerate(every)])
+        rows = rows.where(F.col(LIVE)).select(*map(quote, names))
+        run.draft = sink.draft_table(run.session, describe_table(plan, rows, None), rows, seen)
+    if run.draft is not None:
+        run.cleanup.callback(run.draft.discard)
+        frame = run.draft.rows.withColumns({**identify_rows(plan).of(), LIVE: F.lit(True)})
+        found = run.draft.counts
+    else:
+        frame = run.keep(frame)
+        found = aggregate(frame, *every) if every else ()
+    return frame, found[: len(counts)], dict(zip(marks, found[len(counts) :], strict=True))
+
+
+def describe_table(plan: Plan, rows: DataFrame, table: TableState | None, *, beside: bool = False) -> sink.NewTable:
+    """Return how a table, the quarantine ``beside`` the target or this, is made: vectors, statistics of its keys."""
+    place, target = plan.place, plan.job.target
+    properties = {VECTORS: "true", "delta.checkpointInterval": "50"}
+    wanted = [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by]
+    properties |= sink.choose_statistics(rows, wanted)
+    if beside:
+        return sink.NewTable(place.quarantine_name, place.quarantine_uri if table is None else table.uri, properties)
+    if place.change_feed:
+        properties[CHANGE_FEED] = "true"
+    return sink.NewTable(place.name, place.uri if table is None else table.uri, properties, target.cluster_by)
 
 
 def select_live_rows(run: Run, rows: Rows) -> DataFrame:

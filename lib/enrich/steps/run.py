@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType as SparkType
 from enrich.base.result import Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
 from enrich.delta import extents, reads
+from enrich.delta.drafts import Draft
 from enrich.delta.sink import hold_settings
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
@@ -41,6 +42,8 @@ class Run:
     cleanup: ExitStack
     # Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
     committed: Callable[[JobResult], None] = lambda _: None
+    publishes: bool = False  # whether what is computed is to be written
+    draft: Draft | None = None  # the files of a target that is not there yet; they go when the run ends without it
     seconds: dict[str, float] = field(default_factory=dict)  # stage -> how long it took; fills as the stages end
     # Whether the run chooses adaptive execution by the number of rows that it is about.
     adapts: bool = field(init=False)

@@ -137,10 +137,11 @@ def read_windows(run: Run) -> Changes:
     again = {} if plan.everything else {alias: _read_again(run, alias) for alias in plan.again}
     window, findings = {}, []
     compared: dict[str, frozenset[tuple[int, int]]] = {}
+    counted = _count_sources(run, *plan.spec.sources) if plan.everything else {}
     for alias, source in plan.spec.sources.items():
         at = plan.window[alias]
         if plan.everything:
-            found = _count_source(run, alias)
+            found = counted[alias]
             count, come, nulls, surplus = found.rows, found.rows + found.null_keys, found.null_keys, found.surplus
         elif at.start == at.to or at.start is None:
             count = come = nulls = surplus = 0
@@ -154,7 +155,7 @@ def read_windows(run: Run) -> Changes:
             if alias in net:
                 before = net_changes.count_crowded_before(run.snapshot(alias), source, net[alias])
                 net[alias] = replace(net[alias], crowded=net[alias].crowded + before)
-            found = _count_source(run, alias)
+            found = _count_sources(run, alias)[alias]
             come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
         if alias in again:  # the window was widened
             more = again[alias].keys
@@ -178,9 +179,10 @@ def describe_window(plan: Plan, alias: str, count: int, *, compared: bool = Fals
     return SourceWindow(start, at.to, count, at.gap, compared)
 
 
-def _count_source(run: Run, alias: str) -> RowCounts:
-    source = run.plan.spec.sources[alias]
-    return net_changes.count_rows(run.read_source(alias), source, search=not source.trusted)
+def _count_sources(run: Run, *aliases: str) -> dict[str, RowCounts]:
+    sources = [run.plan.spec.sources[alias] for alias in aliases]
+    rows = [(run.read_source(each.alias), each, not each.trusted) for each in sources]
+    return dict(zip(aliases, net_changes.count_rows(*rows), strict=True))
 
 
 def _read_again(run: Run, alias: str) -> Touched:
