@@ -25,10 +25,10 @@ class Fault:
         return f"{self.where}: {self.message}" if self.where else self.message
 
     @property
-    def place(self) -> tuple[str, int]:
-        """Return file and line, by which faults are sorted."""
-        file, _, line = (self.where or "").rpartition(":")
-        return (file, int(line)) if file and line.isdigit() else (self.where or "", 0)
+    def place(self) -> tuple[str, int, int]:
+        """Return file, line and column, by which faults are sorted."""
+        found = re.match(r"(.*?):(\d+)(?::(\d+))?", self.where or "")
+        return (found[1], int(found[2]), int(found[3] or 0)) if found else (self.where or "", 0, 0)
 
 
 class EnrichError(Exception):

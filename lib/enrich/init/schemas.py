@@ -42,7 +42,10 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by kind of file: ``job``, ``conf`` and ``test``."""
     job = Job.model_json_schema(by_alias=True, schema_generator=FileSchema)
     job["properties"]["kind"]["enum"] = list(JOBS)
-    without = {"not": _require_any_of(("join", "select", "where"))}
+    job["required"].remove("from")
+    said = ("from", "join", "select", "where")
+    job["oneOf"] = [{"required": ["from"]}, {"required": ["query"], "not": _require_any_of(said)}]
+    without = {"not": _require_any_of(("query", "join", "select", "where"))}
     job["allOf"] = [
         {
             "if": _is_kind(kind.name),

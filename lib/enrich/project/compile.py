@@ -14,6 +14,7 @@ from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
+from enrich.project.queryfile import rewrite
 from enrich.project.statictypes import only_compares, step_into
 
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]
@@ -22,7 +23,7 @@ Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 
 def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
     """Resolve a job against its tables: alias -> column -> Delta type; a ConfigError has every fault with its line."""
-    compiler = Compiler(job, tables, typer=typer)
+    compiler = Compiler(rewrite(job, tables) if job.query else job, tables, typer=typer)
     compiled = JOBS[job.kind].compile(compiler)
     if compiler.faults:
         raise ConfigError.of(compiler.faults)
@@ -31,7 +32,8 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
 
 def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> list[Fault]:
     """Return what a job's file, and the columns of some sources, show to be wrong in expressions and target columns."""
-    compiler = Compiler(job, None, names)
+    # Of a query's bare names nobody knows whose columns they are.
+    compiler = Compiler(job, None, None if job.query else names)
     JOBS[job.kind].compile(compiler)
     return compiler.faults
 
@@ -245,9 +247,9 @@ class Compiler:
                 f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides one type", *place
             )
 
-    def refer(self, alias: str, text: str, key: str, option: str) -> None:
+    def refer(self, alias: str, text: str, key: str, *option: str | int) -> None:
         """Read an expression that says which row of a lookup is meant, and compare its type with the column's."""
-        place = ("join", alias, option)
+        place = ("join", alias, *option)
         expression = self.expression(text, *place)
         if expression is not None:
             self.referring.setdefault(alias, []).append(expression)
@@ -288,7 +290,7 @@ class Compiler:
         self._is_sound = not self.faults
         outputs = {}
         for name, text in (self._default(steps) if job.select is None else job.select).items():
-            place = ("target",) if job.select is None else ("select", name)
+            place = ("target",) if job.select is None and job.query is None else ("select", name)
             if (expression := self.expression(text, *place)) is None:
                 continue
             outputs[name] = expression
@@ -307,10 +309,14 @@ class Compiler:
             job.job, self.collect_sources(), job.from_, tuple(steps), columns, where.text if where else None,
             *self._identity(outputs, steps), read_whole=read_whole, where_is_plain=is_plain,
         )  # fmt: skip
-        self.check_names(outputs, "select" if job.select is not None else "target")
+        self.check_names(outputs, "target" if job.select is None and job.query is None else "select")
         if job.select is not None or not self.open:
             self.check_cluster(spec.columns)
-        select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
+        select = (
+            None if job.select is None else [[n, each.canonical] for n, each in outputs.items() if n not in job._stars]
+        )
+        if select is not None and job._stars:  # a column that a table gains is in a star
+            select.append(["*", *dict.fromkeys(job._stars.values())])
         meaning = {**self.describe_meaning(), "select": select, "where": where.canonical if where else None}
         meaning["join"] = []
         for step in steps:

@@ -251,6 +251,9 @@ class Job(Model):
     where: ExpressionText | None = Field(
         None, description="A condition; rows that do not meet it are not in the target."
     )
+    query: ExpressionText | None = Field(
+        None, description="One SELECT, in place of 'from', 'join', 'select' and 'where'; FROM names the sources."
+    )
     mirror: Mirror | None = Field(None, description="Only with kind mirror.")
     history: History | None = Field(None, description="Only with kind history; may be left out.")
     target: Target
@@ -258,6 +261,12 @@ class Job(Model):
     rules: tuple[Rule, ...] = Field((), description="Rules about the joins, and about what a run changes.")
 
     _tree: Tree | None = PrivateAttr(default=None)
+    _stars: Mapping[str, str] = PrivateAttr(default={})  # target columns that a star of the query gives -> the star
+
+    @staticmethod
+    def read_join(value: Any) -> Join:
+        """Return a join, as a file has it."""
+        return Join.model_validate(value)
 
     @property
     def file(self) -> str:

@@ -22,6 +22,7 @@ from enrich.base.stores import remember_settings
 from enrich.base.suites import Suite
 from enrich.project.checks import check_job
 from enrich.project.models import Job, Settings
+from enrich.project.queryfile import expand_query
 from enrich.project.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
 from enrich.project.shape import JOB, build_model
 from enrich.project.suitefiles import load_suite
@@ -94,7 +95,12 @@ def load_project(
         reader.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
     trees = {stem: tree for stem, name in files.items() if (tree := reader.tree(name)) is not None}
     jobs = {}
-    for stem, tree in trees.items():
+    for stem, found in trees.items():
+        tree, faults = expand_query(found)
+        reader.faults += faults
+        if faults:
+            continue
+        trees[stem] = tree
         job, faults = build_model(Job, tree, JOB)
         reader.faults += faults + check_job(tree)
         if job is not None:

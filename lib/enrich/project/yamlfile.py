@@ -51,6 +51,8 @@ class Tree:
     # the line of the key. The root is ``()``.
     lines: dict[tuple[PathStep, ...], int]
     texts: dict[tuple[PathStep, ...], str]  # the text as written of every scalar that is no string, by path
+    # Of every text in a block (``|``), by path: the line of its first one, and by how many blanks it is indented.
+    blocks: dict[tuple[PathStep, ...], tuple[int, int]]
 
     def line(self, *path: PathStep) -> int:
         """Return the line of the node at ``path``, or of the nearest enclosing node that exists."""
@@ -97,7 +99,7 @@ def load_tree(text: str, name: str) -> Tree:
         value = reader.document()
     if reader.faults:
         raise ConfigError.of(reader.faults)
-    return Tree(name, value, reader.lines, reader.texts)
+    return Tree(name, value, reader.lines, reader.texts, reader.blocks)
 
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
@@ -124,6 +126,7 @@ class _Reader:
     is_json: bool
     lines: dict[tuple[PathStep, ...], int] = field(default_factory=dict)
     texts: dict[tuple[PathStep, ...], str] = field(default_factory=dict)
+    blocks: dict[tuple[PathStep, ...], tuple[int, int]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
     def fault(self, message: str, line: int) -> None:
@@ -198,6 +201,11 @@ class _Reader:
         self.check_properties(event, line)
         if isinstance(event, yaml.ScalarEvent):
             if event.style is not None:  # quoted: it cannot be anything but text
+                if event.style == "|":
+                    begins = line  # the block's first line is behind this one
+                    inside = (each for each in self.text.split("\n")[begins:] if each.strip())
+                    first = next(inside, "")
+                    self.blocks[path] = begins + 1, len(first) - len(first.lstrip(" "))
                 return self.join_surrogates(event.value, line)
             value = resolve_scalar(event.value)
             if not isinstance(value, str):

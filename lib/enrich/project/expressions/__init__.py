@@ -12,13 +12,22 @@ from typing import TYPE_CHECKING
 
 from enrich.base.errors import suggest
 from enrich.project.expressions.functions import FUNCTIONS, GROUPS, RESULTS, explain_function, split_words
-from enrich.project.expressions.lexer import ExpressionError, locate, tokenize
+from enrich.project.expressions.lexer import ExpressionError, Token, locate, tokenize
 from enrich.project.expressions.reading import COMPARISONS, PREDICATES, NameResolver, Reading, list_nodes
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Scope", "check_condition", "parse_expression"]
+__all__ = [
+    "FUNCTIONS",
+    "Expression",
+    "ExpressionError",
+    "Scope",
+    "check_condition",
+    "explain_constant",
+    "parse_expression",
+    "read_tokens",
+]
 
 # Functions that Spark calls without parentheses.
 _CONSTANTS = split_words("current_date current_time current_timestamp current_user localtimestamp session_user user")
@@ -60,7 +69,7 @@ class Scope:
                 otherwise = "key exists only with table joins"
             elif len(parts) == 1:
                 otherwise = f"write alias.column; {otherwise}"
-            hint = _explain_constant(parts) or suggest(first, self.reserved, otherwise)
+            hint = explain_constant(parts) or suggest(first, self.reserved, otherwise)
             raise ExpressionError(f"unknown name {first!r} {where} of the expression", hint=hint)
         if len(parts) == 1 and first not in self.lists:
             raise ExpressionError(
@@ -77,12 +86,12 @@ class _Columns:
 
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
         if parts[0] not in self.reserved:
-            hint = _explain_constant(parts) or suggest(parts[0], self.reserved, "")
+            hint = explain_constant(parts) or suggest(parts[0], self.reserved, "")
             raise ExpressionError(f"unknown column {parts[0]!r} {where} of the condition", hint=hint)
         return parts
 
 
-def _explain_constant(parts: tuple[str, ...]) -> str | None:
+def explain_constant(parts: tuple[str, ...]) -> str | None:
     """Return what a function is that Spark calls without parentheses (``current_date``); None for other names."""
     known = explain_function(parts[0]) if len(parts) == 1 and parts[0].lower() in _CONSTANTS else None
     return None if known is None else f"as a function of Spark, it {known[0]}; {known[1]}"
@@ -94,8 +103,7 @@ def parse_expression(text: str, scope: NameResolver) -> Expression:
     Raises:
         ExpressionError: When it is not provably a single harmless one; says where, and what to write instead.
     """
-    reading = Reading(tokenize(text), scope)
-    _check_clock(reading)
+    reading = read_tokens(tokenize(text), scope)
     tokens = reading.tokens[:-1]
     # Joined by single blanks: own work, as a definition must not change with another release of a parser.
     alike = {"==": "=", "<>": "!="}
@@ -104,6 +112,13 @@ def parse_expression(text: str, scope: NameResolver) -> Expression:
         words[at] = "`" + tokens[at].name.replace("`", "``") + "`"
     is_path = type(reading.tree).__name__ == "Column"
     return Expression(text, " ".join(words), frozenset(reading.columns.values()), is_path)
+
+
+def read_tokens(tokens: tuple[Token, ...], scope: NameResolver) -> Reading:
+    """Read tokens as one expression, or raise, as `parse_expression` does."""
+    reading = Reading(tokens, scope)
+    _check_clock(reading)
+    return reading
 
 
 def check_condition(text: str, columns: Collection[str]) -> Expression:

@@ -65,6 +65,11 @@ def tokenize(text: str) -> tuple[Token, ...]:
     if "${" in text:
         # Spark replaces ${env:…}, ${system:…} and ${any.conf} before it parses, in string literals and backticks too.
         raise ExpressionError("'${' is not allowed: Spark would replace it by a setting or an environment variable")
+    return cut(text)
+
+
+def cut(text: str) -> tuple[Token, ...]:
+    """Cut a text of any length, or raise as ``tokenize``."""
     tokens: list[Token] = []
     at = len(text) - len(text.lstrip(" \t\r\n"))
     while at < len(text):

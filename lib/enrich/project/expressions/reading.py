@@ -42,7 +42,7 @@ _BINARY = _PREDICATES | {
 _CONSTANTS = split_words("null true false")
 TYPED = split_words("date timestamp timestamp_ntz timestamp_ltz")  # make a literal of the text behind them
 # No bare names here, though Spark takes most of them for names: backticks make a name of each.
-_KEYWORDS = _CONSTANTS | split_words(
+KEYWORDS = _CONSTANTS | split_words(
     """
     all and any as between both case distinct div else end escape for from ilike in interval is leading like not or
     placing regexp rlike select some then to trailing when
@@ -211,7 +211,7 @@ class Reading:
         for variable in node.expressions:
             self._at = place_of(variable)
             name = self._token.name
-            if name.lower() in _KEYWORDS | FUNCTIONS or len(self.paths.get(self._at, ())) != 1:
+            if name.lower() in KEYWORDS | FUNCTIONS or len(self.paths.get(self._at, ())) != 1:
                 self._fail(f"a lambda variable cannot be called {name!r}")
             if name.lower() in taken or self.is_variable(node, name) or self.is_variable(node, name.lower()):
                 self._fail(f"the lambda variable {name!r} hides another name")
@@ -334,7 +334,7 @@ class Reading:
             self._read_call(word)
         elif word in TYPED and self._next.type == "string":
             self._hand_literal(2)
-        elif word in _KEYWORDS:
+        elif word in KEYWORDS:
             hint = "put it into backticks if it is a name, and commas between arguments"
             self._fail(f"the word {self._token.text!r} is not allowed here", hint=hint)
         else:

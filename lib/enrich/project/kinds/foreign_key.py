@@ -34,8 +34,8 @@ class ForeignKey(JoinSyntax):
     def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
         """Compare the types of ``on`` and of the lookup's key."""
         texts = join.on or ()
-        for text, key in zip(texts, compiler.keys[alias], strict=True):
-            compiler.refer(alias, text, key, "on")
+        for index, (text, key) in enumerate(zip(texts, compiler.keys[alias], strict=True)):
+            compiler.refer(alias, text, key, "on", index)
         return Step(alias, self.name, join.how, on=tuple(texts))
 
     def describe_pairs(self, step: Step) -> str | None:

@@ -1,0 +1,672 @@
+"""Read a job's ``query``: cut one SELECT into its clauses, and refuse all that no job can mean, each at its place.
+
+Only what stands between expressions is read here. Expressions are slices of the same tokens, which `expressions` reads
+as it reads those of ``select``; ``querynames`` finds what their names mean.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from enrich.base.errors import did_you_mean
+from enrich.project.expressions.functions import SEPARATORS, UNITS, split_words
+from enrich.project.expressions.lexer import ExpressionError, Token, cut
+from enrich.project.expressions.reading import KEYWORDS as WORDS_OF_EXPRESSIONS
+from enrich.project.expressions.reading import MAX_DEPTH, TYPED
+
+Tokens = tuple[Token, ...]
+
+_PLACE = re.compile(r" at character (\d+)(?: of the (?:expression|condition))?")
+_YAML = "kinds of jobs that SQL has no words for are written with 'from' and 'join'"
+_NEXT = "write it as a job of its own, which reads this one's target"
+_CLAUSES = {
+    "group by": f"GROUP BY is not possible in a job's query; compute groups in a table of their own: {_NEXT}",
+    "having": f"HAVING is not possible; write the condition as the WHERE of the next job: {_NEXT}",
+    "order by": "ORDER BY is not possible: the rows of a table have no order; sort where it is read",
+    "sort by": "SORT BY is not possible: the rows of a table have no order; sort where it is read",
+    "cluster by": "CLUSTER BY is not possible; 'cluster_by' of the target says how its files are laid out",
+    "distribute by": "DISTRIBUTE BY is not possible; 'cluster_by' of the target says how its files are laid out",
+    "limit": "LIMIT is not possible: which rows come first is not decided; a condition in WHERE is",
+    "offset": "OFFSET is not possible: which rows come first is not decided; a condition in WHERE is",
+    "window": f"WINDOW is not possible: a job's row comes from one row of each table; {_NEXT}",
+    "qualify": f"QUALIFY is not possible: a job's row comes from one row of each table; {_NEXT}",
+    "lateral view": "LATERAL VIEW makes several rows of one, and a job gives one for a key; a list join joins elements",
+    **{
+        word: f"{word.upper()} is not possible: a job has one driving table; write a job for each part"
+        for word in ("union", "intersect", "except", "minus")
+    },
+    "pivot": f"PIVOT is not possible; {_NEXT}",
+    "unpivot": f"UNPIVOT is not possible; {_NEXT}",
+    "tablesample": "TABLESAMPLE is not possible: a job keeps all rows right; a condition in WHERE chooses some",
+    **{
+        f"{kind} as of": f"{kind.upper()} AS OF is not possible: a run reads the versions it has pinned; see --until"
+        for kind in ("version", "timestamp", "system_version", "system_time")
+    },
+    "for": "FOR ... VERSION AS OF is not possible: each run reads the versions that it has pinned; see --until",
+}
+"""What a query may not have behind its tables or its condition -> why, and what to do instead."""
+_BEHIND = frozenset(word.partition(" ")[0] for word in _CLAUSES)
+_JOINS = split_words("join inner cross left right full natural semi anti")
+_ENDS = {"(": "')'", "[": "']'", "case": "END"}
+_AGGREGATED = split_words("over filter within")
+_SIDES = {"": "inner", "inner": "inner", "left": "left", "right": "right", "full": "full"}
+_STATEMENTS = split_words(
+    """
+    alter analyze begin cache call clear comment commit convert create declare delete desc describe drop execute
+    explain grant insert list load merge msck optimize refresh reset restore revoke set show table truncate uncache
+    update use vacuum values
+    """
+)
+
+
+@dataclass(frozen=True)
+class Item:
+    """A column of SELECT: an expression with its name, or a star."""
+
+    at: int  # the offset of its first letter
+    tokens: Tokens  # of the expression; of a star what stands before it
+    name: str | None = None  # as the query writes it; None: it has none of its own
+    is_star: bool = False
+
+
+@dataclass(frozen=True)
+class Named:
+    """A table of FROM."""
+
+    source: str  # the alias in ``sources``, as written there
+    alias: str  # the alias in the query, which is the job's
+    at: int  # the offset of the name
+
+
+@dataclass(frozen=True)
+class JoinPart:
+    """A join: its condition, or the columns of USING with their offsets."""
+
+    how: str
+    table: Named
+    at: int  # the offset of its first word
+    on: Tokens
+    on_at: int  # the offset of what stands behind ON, or of the first name of USING
+    using: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass
+class Query:
+    """A query that was cut into its clauses, as far as it has no fault."""
+
+    text: str
+    select_at: int = 0
+    items: list[Item] = field(default_factory=list)
+    tables: list[Named] = field(default_factory=list)
+    joins: list[JoinPart] = field(default_factory=list)
+    where: Tokens = ()
+    where_at: int = 0
+    faults: list[tuple[int, str]] = field(default_factory=list)
+
+    @property
+    def named(self) -> list[Named]:
+        """The driving table and the joined ones, in their order."""
+        return [*self.tables, *(join.table for join in self.joins)]
+
+
+class QueryFault(Exception):
+    """What is wrong with a query, and the offset where."""
+
+    def __init__(self, at: int, message: str) -> None:
+        super().__init__(message)
+        self.at, self.message = at, message
+
+
+def place_fault(error: ExpressionError, at: int) -> tuple[int, str]:
+    """Return an expression's fault with its offset in the query; ``at`` is that of the column or the condition."""
+    said = str(error)
+    found = _PLACE.search(said)
+    is_limit = any(word in said for word in ("nested deeper", "more than", "is longer"))
+    return (int(found[1]) - 1 if found and not is_limit else at), _PLACE.sub("", said, count=1)
+
+
+def find_position(text: str, at: int) -> tuple[int, int]:
+    """Return line and column of an offset, both from 1; a line ends with a line feed."""
+    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
+
+
+def read_query(text: str, sources: Collection[str]) -> Query:
+    """Cut a query into its clauses; ``sources`` are the aliases of the job's file that FROM may name."""
+    query = Query(text)
+    try:
+        _Reader(query, sources).read()
+    except QueryFault as fault:
+        query.faults.append((fault.at, fault.message))
+    except ExpressionError as error:
+        query.faults.append(place_fault(error, 0))
+    return query
+
+
+def is_operand(token: Token) -> bool:
+    """Tell whether an operand may end with a token."""
+    if token.type in ("string", "number", "quoted"):
+        return True
+    words = token.lower in ("null", "true", "false", "end")
+    return words or token.lower in (")", "]") or (token.type == "word" and token.lower not in WORDS_OF_EXPRESSIONS)
+
+
+def strip_parentheses(tokens: Tokens) -> Tokens:
+    """Return what stands inside the parentheses around a whole expression."""
+    while len(tokens) > 2 and tokens[0].lower == "(" and find_end(tokens, 0) == len(tokens) - 1:
+        tokens = tokens[1:-1]
+    return tokens
+
+
+def find_end(tokens: Tokens, start: int) -> int:
+    """Return the place of the bracket that closes the one at ``start``."""
+    depth = 0
+    for place in range(start, len(tokens)):
+        depth += {"(": 1, "[": 1, ")": -1, "]": -1}.get(tokens[place].lower, 0)
+        if depth == 0:
+            return place
+    return len(tokens) - 1
+
+
+def split_top(tokens: Tokens, *words: str) -> list[Tokens]:
+    """Split an expression at words that stand in no bracket and no CASE; the AND of a BETWEEN splits nothing."""
+    parts, start, depth, between = [], 0, 0, False
+    for place, token in enumerate(tokens):
+        word = token.lower
+        depth += {"(": 1, "[": 1, "case": 1, ")": -1, "]": -1, "end": -1}.get(word, 0)
+        if depth == 0 and word == "between":
+            between = True
+        elif depth == 0 and word in words:
+            if not (word == "and" and between):
+                parts.append(tokens[start:place])
+                start = place + 1
+            between = False
+    return [*parts, tokens[start:]]
+
+
+def _blank_comments(text: str) -> str:
+    """Return a query with blanks in the place of comments and of the last semicolon; refuse what hides something."""
+    for at, char in enumerate(text):
+        kind = unicodedata.category(char)
+        if (kind[0] == "C" and char not in "\t\r\n") or kind in ("Zl", "Zp"):
+            raise QueryFault(at, f"character U+{ord(char):04X} is not allowed in a query: it cannot be seen")
+        if char == "$" and text[at + 1 : at + 2] == "{":
+            raise QueryFault(at, "'${' is not allowed: Spark would replace it by a setting or an environment variable")
+    shown, at, ended = list(text), 0, None
+    while at < len(text):
+        pair = text[at : at + 2]
+        end = at + 1
+        if pair == "--":
+            end = at + len(re.match(r"[^\n]*", text[at:])[0])  # type: ignore[index]
+            if text[at:end].rstrip("\r").endswith("\\"):
+                raise QueryFault(end - 1, "a backslash ends a comment, and Spark reads the next line as more of it")
+        elif pair == "/*":
+            end = _end_comment(text, at)
+        elif text[at] in "'\"`":
+            mark = re.escape(text[at])
+            inside = rf"{mark}(?:[^{mark}\\]|\\.|{mark}{mark})*{mark}" if text[at] != "`" else r"`(?:[^`]|``)*`"
+            found = re.compile(inside, re.DOTALL).match(text, at)
+            if found is None:
+                raise QueryFault(at, f"a quote {text[at]} is not closed")
+            end = found.end()
+        if ended is not None and not text[at].isspace() and pair not in ("--", "/*"):
+            raise QueryFault(at, "a job has one query; write a job for each statement")
+        if text[at] == ";":
+            ended = at
+        if pair in ("--", "/*") or text[at] == ";":
+            shown[at:end] = [char if char in "\r\n" else " " for char in text[at:end]]
+        at = end
+    return "".join(shown)
+
+
+def _end_comment(text: str, start: int) -> int:
+    """Return where a bracketed comment ends, with those inside it."""
+    if text[start : start + 3] == "/*+":
+        raise QueryFault(start, "a hint is not possible: each run plans its joins itself")
+    depth, at = 0, start
+    for found in re.compile(r"/\*|\*/").finditer(text, start):
+        depth += 1 if found[0] == "/*" else -1
+        at = found.end()
+        if depth == 0:
+            return at
+    raise QueryFault(start, "a comment is not closed")
+
+
+def _cut(text: str) -> Tokens:
+    """Return the tokens of a query; what SQL has and expressions have not is named as what it is."""
+    shown = _blank_comments(text)
+    try:
+        return cut(shown)
+    except ExpressionError as error:
+        at, message = place_fault(error, 0)
+        rest = shown[at:]
+        if rest[:1] == "?":
+            message = "a parameter is not possible; write the value"
+        elif rest[:2] in ("{{", "{%"):
+            message = f"{rest[:2]!r} is a template's; a query is SQL as it stands"
+        elif rest[:2] == "=>" and (found := re.search(r"(\w+)\s*$", shown[:at])):
+            at, message = found.start(1), f"a named argument such as {found[1]} is not possible"
+        elif found := re.match(r"\d\w+", rest):
+            message = f"{found[0]!r} is no number; put a name that starts with a digit into backticks"
+        raise QueryFault(at, message) from None
+
+
+class _Reader:
+    """Reads the clauses of one query, from left to right."""
+
+    def __init__(self, query: Query, sources: Collection[str]) -> None:
+        self.query = query
+        self.sources = {name.lower(): name for name in sources}
+        self.tokens = _cut(query.text)
+        self.at = 0
+        self._first_of_from: Token | None = None
+
+    # --- tokens
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def look(self, ahead: int = 0) -> str:
+        """Return a word or an operator in lower case; empty at the end, for names in backticks and for literals."""
+        place = self.at + ahead
+        return self.tokens[place].lower if 0 <= place < len(self.tokens) else ""
+
+    def take(self, *words: str) -> bool:
+        """Step over words, when these come next."""
+        fits = all(self.look(ahead) == word for ahead, word in enumerate(words))
+        self.at += len(words) if fits else 0
+        return fits
+
+    def fail(self, message: str, token: Token | None = None) -> None:
+        token = token or self.token
+        if token.type == "end" and self.at:  # a text that ends too early: its last word
+            token = self.tokens[self.at - 1]
+        raise QueryFault(token.start, message)
+
+    # --- the query
+
+    def read(self) -> None:
+        query = self.query
+        if self.token.type == "end":
+            raise QueryFault(0, "the query is empty")
+        self._open()
+        query.items = self._read_items()
+        if self.look() != "from":
+            raise QueryFault(query.select_at, "a query names its tables: FROM is missing behind the columns")
+        behind = self.token
+        self.at += 1
+        if self.token.type == "end":
+            self.fail("a table's name is missing behind FROM", behind)
+        self._read_tables(0)
+        while self._find_join():
+            self._read_join()
+        if self.look() == "where":
+            word = self.token
+            self.at += 1
+            query.where_at = self.token.start
+            query.where = self._take_expression()
+            if not query.where:
+                self.fail("a condition is missing behind WHERE", word)
+        self._refuse_rest()
+
+    def _open(self) -> None:
+        """Read SELECT; say what another statement is."""
+        first = self.token
+        word = first.lower
+        if word == "from":
+            for token in self.tokens:
+                if token.lower == "insert":
+                    self.fail("INSERT is no query; a job's query is one SELECT", token)
+        if word == "with":
+            self.fail(f"WITH is not possible: a query reads tables, no other query; {_NEXT}")
+        if word in _STATEMENTS:
+            self.fail(f"{word.upper()} is no query; a job's query is one SELECT")
+        if word == "(":
+            self.fail("parentheses around a query are not possible; begin with SELECT")
+        if word != "select":
+            self.fail(f"a query begins with SELECT, not with {first.text if word else 'a name or a text'!r}")
+        self.query.select_at = first.start
+        self.at += 1
+        if self.look() == "distinct":
+            self.fail("DISTINCT is not possible: a job gives one row for a key")
+        if self.look() == "transform" and self.look(1) == "(" and self._is_script():
+            self.fail("TRANSFORM ... USING runs a program, which no job may")
+        if self.look() == "from":
+            self.fail("SELECT has no columns; name them, or write *", first)
+
+    def _is_script(self) -> bool:
+        end = find_end(self.tokens, self.at + 1)
+        return end + 1 < len(self.tokens) and self.tokens[end + 1].lower == "using"
+
+    def _refuse_rest(self) -> None:
+        """Note each clause that no job has; what is no clause is not expected."""
+        if self.look() == "|" and self.look(1) == ">":
+            self.fail("'|>' is not possible; write the clauses of one SELECT")
+        while self.token.type != "end":
+            if not self._note_clause():
+                said = self.token.text if self.token.lower or self.token.type == "quoted" else "a literal"
+                self.fail(f"did not expect {said.upper() if self.look() in _JOINS | {'on'} else said!r} here")
+            while self.token.type != "end" and self._find_clause() is None:
+                self.at = find_end(self.tokens, self.at) + 1 if self.look() in ("(", "[") else self.at + 1
+
+    def _note_clause(self) -> bool:
+        """Note the refused clause that begins here, and step into it."""
+        found = self._find_clause()
+        if found is None:
+            return False
+        self.query.faults.append((self.token.start, _CLAUSES[found]))
+        self.at += len(found.split())
+        return True
+
+    def _find_clause(self) -> str | None:
+        """Return the refused clause that begins here, as a key of ``_CLAUSES``."""
+        for length in (3, 2, 1):
+            words = [self.look(ahead) for ahead in range(length)]
+            if (found := " ".join(words)) in _CLAUSES:
+                return found
+        return None
+
+    # --- expressions
+
+    def _take_expression(self, *ends: str, in_brackets: bool = False) -> Tokens:
+        """Return the tokens up to one of ``ends``, to a clause or to a join, outside of all brackets."""
+        start, angles = self.at, 0
+        opened: list[tuple[str, int]] = []  # what is open: a bracket or CASE, and the place of what it belongs to
+        while (token := self.token).type != "end":
+            word, before = token.lower, self.tokens[self.at - 1] if self.at > start else None
+            closed = before is not None and is_operand(before)
+            if not opened and (word in ends or (word == ")" and in_brackets) or (closed and self._ends_here())):
+                break
+            if word in ("(", "["):
+                self._check_bracket(start)
+                opened.append((word, self.at - (before is not None and before.type == "word")))
+            elif word == "case" and self.look(1) != ".":
+                opened.append((word, self.at))
+            elif word in (")", "]") or (word == "end" and opened and opened[-1][0] == "case"):
+                self._close(opened)
+            elif word == "from" and opened and not self._is_inner_from(opened[-1]):
+                self.fail(f"{_ENDS[opened[-1][0]]} is missing before FROM")
+            elif word == ":" and not angles:
+                self._refuse_colon(closed=closed)
+            # Of types such as array<struct<a: int>>.
+            angles += word == "<" and before is not None and before.lower in ("array", "map", "struct")
+            angles -= len(word) if angles and word in (">", ">>") else 0
+            self.at += 1
+        if opened:
+            self.fail(f"{_ENDS[opened[-1][0]]} is missing")
+        return self.tokens[start : self.at]
+
+    def _close(self, opened: list[tuple[str, int]]) -> None:
+        """Close what was opened last; refuse a call that looks at other rows."""
+        word = self.token.text.upper()
+        if not opened:
+            self.fail(f"{word!r} closes nothing")
+        bracket, call = opened.pop()
+        if _ENDS[bracket].strip("'") != word:
+            self.fail(f"{_ENDS[bracket]} is missing before {word!r}")
+        if word == ")" and self.look(1) in _AGGREGATED and self.look(2) == "(":
+            name = self.tokens[call]
+            what = "a window, which looks at other rows" if self.look(1) == "over" else "an aggregate of many rows"
+            self.fail(f"{name.text} is {what}, and a job's row comes from one row of each table; {_NEXT}", name)
+
+    def _ends_here(self) -> bool:
+        """Tell whether a clause or a join begins behind an operand."""
+        word, after = self.look(), self.look(1)
+        if word in ("from", "where", "on", "using", "|"):
+            distinct = word == "from" and self.look(-1) == "distinct" and self.look(-2) in ("is", "not")
+            return not distinct and (word != "|" or after == ">")
+        if word in _JOINS:
+            return word == "join" or after in _JOINS | {"outer"}
+        return word in _BEHIND and self._find_clause() is not None and after not in (".", "(")
+
+    def _is_inner_from(self, opened: tuple[str, int]) -> bool:
+        """Tell whether FROM belongs to a function such as ``extract(year from x)`` or to IS DISTINCT FROM."""
+        called = self.tokens[opened[1]].lower if opened[0] == "(" else ""
+        return self.look(-1) == "distinct" or "from" in SEPARATORS.get(called, ())
+
+    def _check_bracket(self, start: int) -> None:
+        """Refuse a query in parentheses."""
+        if self.look(1) in ("select", "with", "from", "values"):
+            is_exists = self.at > start and self.look(-1) == "exists"
+            what = "EXISTS with a subquery" if is_exists else "a subquery"
+            self.fail(f"{what} is not possible: join the table; {_NEXT}", self.tokens[self.at - is_exists])
+
+    def _refuse_colon(self, *, closed: bool) -> None:
+        if closed:
+            self.fail("':' is no operator of Spark; get_json_object or variant_get read a path")
+        self.fail(f"a parameter such as ':{self.tokens[self.at + 1].text}' is not possible; write the value")
+
+    # --- SELECT
+
+    def _read_items(self) -> list[Item]:
+        items = []
+        while True:
+            if self.look() == "from":
+                self.fail("a column is missing before FROM; a comma is too many")
+            items.append(self._read_item())
+            if not self.take(","):
+                return items
+
+    def _read_item(self) -> Item:
+        start = self.at
+        at = self.token.start
+        if self._take_star():
+            if self.look() == "except":
+                self.fail("EXCEPT behind a star is not possible; name the columns")
+            return Item(at, self.tokens[start : max(self.at - 2, start)], is_star=True)
+        tokens = self._take_expression(",", "from")
+        if not tokens:
+            self.fail("a column is missing")
+        split = _find_alias(tokens)
+        if split is None:
+            return Item(at, tokens, _name_path(tokens))
+        expression, behind = tokens[:split], tokens[split:]
+        with_as = behind[0].lower == "as"
+        named = behind[with_as:]
+        if not named or named[0].type not in ("word", "quoted"):
+            if named and named[0].lower == "(":
+                generator = expression[0].lower
+                if generator in ("posexplode", "explode", "inline", "stack"):
+                    self.fail(f"{generator} makes several rows of one, and a job gives one row for a key", tokens[0])
+                self.fail("an expression has one alias", tokens[0])
+            self.fail("an alias is a name, in backticks where it is no plain word", (*named, behind[0])[0])
+        if len(named) > 1:
+            self.fail(
+                f"did not expect {named[1].text if named[1].lower or named[1].type == 'quoted' else 'a literal'!r}",
+                named[1],
+            )
+        return Item(at, expression, named[0].name)
+
+    def _take_star(self) -> bool:
+        """Step over ``*`` or ``name.*``; a name of several parts is told by who resolves it."""
+        ahead = 0
+        while self.at + ahead < len(self.tokens) and self.tokens[self.at + ahead].type in ("word", "quoted"):
+            if self.look(ahead + 1) != ".":
+                return False
+            ahead += 2
+        if self.look(ahead) != "*" or (ahead == 0 and self.look(1) not in (",", "from", "except")):
+            return False
+        self.at += ahead + 1
+        return True
+
+    # --- FROM
+
+    def _read_tables(self, depth: int) -> None:
+        """Read the driving table, or joins in parentheses that begin with it."""
+        if self.look() == "(" and self.look(1) not in ("select", "with", "values"):
+            opened = self.token
+            if depth >= MAX_DEPTH:
+                self.fail(f"parentheses are nested deeper than {MAX_DEPTH} levels", self._first_of_from)
+            if depth == 0:
+                self._first_of_from = opened
+            self.at += 1
+            self._read_tables(depth + 1)
+            while self._find_join():
+                self._read_join(in_brackets=True)
+            if not self.take(")"):
+                self.fail("')' is missing behind the joins")
+            if self.look() == "as" or (self.token.type in ("word", "quoted") and not self._is_reserved()):
+                alias = self.tokens[self.at + (self.look() == "as")].text
+                self.fail(f"an alias of parentheses is not possible: {alias!r} would hide the tables inside", opened)
+            return
+        self.query.tables.append(self._read_table())
+
+    def _is_reserved(self) -> bool:
+        word, after = self.look(), self.look(1)
+        if word in ("where", "on", "using") or word == "join":
+            return True
+        if word in _JOINS:
+            return after in _JOINS | {"outer"}
+        return self._find_clause() is not None
+
+    def _read_table(self) -> Named:
+        """Read a table's name and its alias."""
+        token = self.token
+        word, after = token.lower, self.look(1)
+        if word == "lateral":
+            self.fail("LATERAL is not possible: a table's rows are joined by a key")
+        if word == "(":
+            if after in ("select", "with", "values"):
+                self.fail(f"a subquery is not possible: FROM names tables; {_NEXT}")
+            self.fail("parentheses on the right of a join are not possible: a job joins from left to right")
+        if word == "values":
+            self.fail("VALUES is not possible: FROM names tables")
+        if token.type not in ("word", "quoted"):
+            self.fail("a table's name is missing")
+        parts = [token.name]
+        self.at += 1
+        while self.look() == "." and self.at + 1 < len(self.tokens):
+            parts.append(self.tokens[self.at + 1].name)
+            self.at += 2
+        shown = ".".join(parts)
+        if self.look() == "(":
+            self.fail(f"{token.text}(...) is not possible in FROM, which names tables", token)
+        source = self.sources.get(shown.lower()) if len(parts) == 1 else None
+        if source is None:
+            near = did_you_mean(shown, self.sources.values())
+            raise QueryFault(token.start, f"{shown!r} is not a source of this job{near}")
+        self._refuse_behind_table()
+        is_named = self.take("as")
+        name = token
+        alias = parts[0]
+        if is_named or (self.token.type in ("word", "quoted") and not self._is_reserved()):
+            name = self.token
+            if name.type not in ("word", "quoted"):
+                self.fail("an alias is missing behind AS")
+            alias = name.name
+            self.at += 1
+            if self.look() == "(":
+                self.fail("columns of a table are not renamed in FROM; rename them in SELECT", name)
+        else:
+            alias = source
+        self._refuse_behind_table()
+        self._check_alias(alias, name)
+        return Named(source, alias, name.start)
+
+    def _refuse_behind_table(self) -> None:
+        """Refuse what SQL has for one table, before or behind its alias."""
+        found = self._find_clause()
+        if found in ("tablesample", "pivot", "unpivot", "for") or (found or "").endswith("as of"):
+            self.fail(_CLAUSES[str(found)])
+
+    def _check_alias(self, alias: str, token: Token) -> None:
+        if alias.lower() == "key":
+            self.fail("the alias 'key' is reserved; choose another", token)
+        if alias.startswith("_"):
+            self.fail(f"the alias {alias!r} is reserved: enrich uses names that begin with '_' itself", token)
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", alias):
+            self.fail(f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'", token)
+        for table in self.query.named:
+            if table.alias.lower() == alias.lower():
+                both = f"{alias!r} and {table.alias!r}" if table.alias != alias else f"{alias!r}"
+                self.fail(f"the alias {both} is there twice; give the table another alias", token)
+
+    def _find_join(self) -> bool:
+        """Tell whether a join begins here; refuse those that are none of a job's."""
+        word = self.look()
+        if word == ",":
+            self.at += 1
+            if self.look() == "lateral":
+                self._read_table()
+            self.fail("a comma between tables is not possible; write JOIN ... ON")
+        return word in _JOINS and (word == "join" or self.look(1) in _JOINS | {"outer"})
+
+    def _read_join(self, *, in_brackets: bool = False) -> None:
+        first = self.token
+        words = []
+        while self.look() != "join":
+            if self.look() not in _JOINS | {"outer"}:
+                self.fail("JOIN is missing")
+            words.append(self.look())
+            self.at += 1
+        self.at += 1
+        for word, why in {
+            "cross": "CROSS JOIN is not possible: each row refers to one row of a lookup, by its key",
+            "natural": "NATURAL is not possible: a column that a table gains would change the join; write ON or USING",
+            "semi": f"a SEMI join is not possible; an inner join removes rows without a partner, too; {_YAML}",
+            "anti": "an ANTI join is not possible; write LEFT JOIN, and WHERE the lookup's key IS NULL",
+        }.items():
+            if word in words:
+                self.fail(why, first)
+        side = " ".join(word for word in words if word != "outer")
+        if side not in _SIDES:
+            self.fail(f"did not expect {' '.join(words).upper()!r} before JOIN", first)
+        table = self._read_table()
+        on: Tokens = ()
+        at, using = first.start, []
+        if self.take("on"):
+            at = self.token.start
+            on = self._take_expression("," if not in_brackets else "", in_brackets=in_brackets)
+            if not on:
+                self.fail("a condition is missing behind ON")
+        elif self.take("using", "("):
+            at = self.token.start
+            while self.token.type in ("word", "quoted"):
+                using.append((self.token.name, self.token.start))
+                self.at += 1
+                if not self.take(","):
+                    break
+            if not using or not self.take(")"):
+                self.fail("USING names columns in parentheses")
+        else:
+            self.fail("ON is missing: a join says by which key", first)
+        self.query.joins.append(JoinPart(_SIDES[side], table, first.start, on, at, tuple(using)))
+
+
+def _find_alias(tokens: Tokens) -> int | None:
+    """Return the place in a column of SELECT at which its alias begins, with AS or without."""
+    depth, in_interval = 0, False
+    for place, token in enumerate(tokens):
+        word = token.lower
+        before = tokens[place - 1] if place else None
+        depth += {"(": 1, "[": 1, "case": 1, ")": -1, "]": -1, "end": -1}.get(word, 0)
+        if depth or before is None:
+            in_interval = False
+            continue
+        if word == "as":
+            return place
+        in_interval = before.lower == "interval" or (
+            in_interval and (before.type in ("number", "string") or before.lower in UNITS | {"to", "+", "-"})
+        )
+        is_name = token.type == "quoted" or (
+            token.type == "word" and word not in WORDS_OF_EXPRESSIONS and not (in_interval and word in UNITS | {"to"})
+        )
+        if is_name and is_operand(before) and word not in ("end", "escape"):
+            return place
+        if token.type == "string" and is_operand(before) and before.lower not in TYPED | {"interval"}:
+            return place
+    return None
+
+
+def _name_path(tokens: Tokens) -> str | None:
+    """Return the last part of a plain name, which is the column's own; None for other expressions."""
+    if len(tokens) % 2 == 0 or any(token.lower != "." for token in tokens[1::2]):
+        return None
+    is_plain = all(
+        token.type == "quoted" or (token.type == "word" and token.lower not in WORDS_OF_EXPRESSIONS)
+        for token in tokens[::2]
+    )
+    return tokens[-1].name if is_plain else None

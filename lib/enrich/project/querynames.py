@@ -1,0 +1,555 @@
+"""Resolve a query's names against its tables, and write the job that it means in the words of ``from`` and ``select``.
+
+A join's kind follows from its ON: the lookup's whole key equal to what is the job's key in every row so far is a table
+join, equal to anything else a foreign-key join. Which tables a row has so far, its *patterns*, decides that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
+
+from enrich.base.errors import did_you_mean
+from enrich.base.schemas import find
+from enrich.base.spec import DataType, quote
+from enrich.project.expressions import explain_constant, read_tokens
+from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate
+from enrich.project.expressions.reading import Reading, list_nodes, place_of
+from enrich.project.query import (
+    JoinPart,
+    Query,
+    QueryFault,
+    Tokens,
+    find_end,
+    place_fault,
+    split_top,
+    strip_parentheses,
+)
+from enrich.project.statictypes import step_into
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+Path = tuple[str, ...]
+"""(alias, column, field...), ("key",), ("key", column), or a text of its own behind ``_WRITTEN``."""
+_WRITTEN = "\x00"
+_COALESCING = ("coalesce", "nvl", "ifnull")
+_EQUAL = ("=", "==", "<=>")
+_UNEQUAL = ("<", "<=", ">", ">=", "!=", "<>", "between", "like", "ilike", "rlike", "regexp", "in", "is")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """The job that a query means."""
+
+    parts: dict[str, Any]  # sources, from, join, select, where, as a job's file has them
+    stars: dict[str, str]  # target column -> the star that it comes from
+    places: dict[tuple[str | int, ...], int]  # a place in a job's file -> the offset in the query
+    faults: list[tuple[int, str]]
+
+
+def resolve_query(
+    query: Query,
+    sources: Mapping[str, Any],
+    keys: Mapping[str, tuple[str, ...]],
+    tables: Mapping[str, dict[str, DataType]] | None,
+) -> Meaning:
+    """Return what a query means; ``tables`` are the columns of its aliases.
+
+    Without ``tables`` every column is there, and a bare name that is no key is the driving table's: that shows what is
+    wrong whatever the tables have.
+    """
+    return _Resolver(query, sources, keys, tables).resolve()
+
+
+@dataclass
+class _Side:
+    """An expression that was read, with what it says of the job's key."""
+
+    reading: Reading
+    text: str  # with all names written out
+    key_part: int | None  # the part of the job's key that it is in every row so far
+
+    @property
+    def columns(self) -> set[Path]:
+        return set(self.reading.columns.values())
+
+
+@dataclass
+class _Names:
+    """What a name means where some tables are in scope."""
+
+    owner: _Resolver
+    scope: list[str]
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        """Names that no lambda variable may hide."""
+        return frozenset(self.scope)
+
+    def resolve(self, parts: Path, where: str) -> Path:
+        """Find alias and column of a name, as Spark looks for it: ``alias.column`` before ``column.field``."""
+        owner, (first, *rest) = self.owner, parts
+        alias = find(first, self.scope)
+        if alias is not None and rest:
+            column = find(rest[0], owner.columns[alias]) or (rest[0] if owner.tables is None else None)
+            if column is not None:
+                return self._check_fields((alias, column, *rest[1:]), where)
+        if not rest and first.lower() in owner.merged:
+            return owner.merged[first.lower()]
+        holders = [each for each in self.scope if find(first, owner.columns[each]) is not None]
+        if len(holders) > 1:
+            named = " and ".join(f"{each}.{first}" for each in holders)
+            raise ExpressionError(f"{first!r} {where} is ambiguous; write {named.replace(' and ', ' or ')}")
+        if holders:
+            column = str(find(first, owner.columns[holders[0]]))
+            return self._check_fields((holders[0], column, *rest), where)
+        if owner.tables is None and alias is None:
+            return (owner.driving, *parts)
+        raise ExpressionError(self._explain(parts, alias, where))
+
+    def _check_fields(self, path: Path, where: str) -> Path:
+        kind = self.owner.columns[path[0]].get(path[1])
+        if kind is not None and self.owner.tables is not None:
+            for name in path[2:]:
+                try:
+                    kind = step_into(kind, name)
+                except LookupError as error:
+                    known = did_you_mean(name, str(error.args[0]).rpartition("it has ")[2].split(", "))
+                    raise ExpressionError(f"{'.'.join(path)} {where}: {error.args[0]}{known}") from None
+        return path
+
+    def _explain(self, parts: Path, alias: str | None, where: str) -> str:
+        owner, (first, *rest) = self.owner, parts
+        if alias is not None and rest:
+            return f"{'.'.join(parts)!r} {where} is no column of {alias!r}{did_you_mean(rest[0], owner.columns[alias])}"
+        if alias is not None:
+            return f"{first!r} {where} is a whole table and no column; name a column of it"
+        if find(first, [each.alias for each in owner.named]) is not None:
+            return f"{first!r} {where} is joined later; a condition sees the tables before it"
+        if rest:
+            known_here = f"known here: {', '.join(self.scope)}"
+            return f"unknown name {first!r} {where}{did_you_mean(first, self.scope, known_here)}"
+        known = [name for each in self.scope for name in owner.columns[each]]
+        said = explain_constant(parts)
+        return f"unknown column {first!r} {where}{f'; {said}' if said else did_you_mean(first, known)}"
+
+
+@dataclass
+class _Resolver:
+    """Goes through a query from left to right."""
+
+    query: Query
+    sources: Mapping[str, Any]
+    keys: Mapping[str, tuple[str, ...]]  # alias in ``sources`` -> its key
+    tables: Mapping[str, dict[str, DataType]] | None
+    faults: list[tuple[int, str]] = field(default_factory=list)
+    merged: dict[str, Path] = field(default_factory=dict)  # name of USING, in lower case -> what it is now
+    members: list[str] = field(default_factory=list)  # the driving table, and those that table joins have added
+    # The sets of members that a row may have so far; rows that only a foreign-key join's lookup has are none of them.
+    patterns: set[frozenset[str]] = field(default_factory=set)
+    places: dict[tuple[str | int, ...], int] = field(default_factory=dict)
+    visible: list[tuple[str, Path]] = field(default_factory=list)  # the columns of ``*`` so far
+
+    def __post_init__(self) -> None:
+        self.named = self.query.named
+        self.driving = self.named[0].alias
+        self.key = {each.alias: self.keys[each.source] for each in self.named}
+        declared = {each.alias: dict.fromkeys(self.key[each.alias], cast(DataType, "string")) for each in self.named}
+        self.columns: Mapping[str, dict[str, DataType]] = declared if self.tables is None else self.tables
+
+    def fault(self, at: int, message: str) -> None:
+        self.faults.append((at, message))
+
+    def resolve(self) -> Meaning:
+        query = self.query
+        parts: dict[str, Any] = {"sources": {each.alias: self.sources[each.source] for each in self.named}}
+        parts |= {"from": self.driving, "join": {}}
+        for each in self.named:
+            self.places["sources", each.alias] = each.at
+        self.members, self.patterns = [self.driving], {frozenset([self.driving])}
+        self.visible = [(name, (self.driving, name)) for name in self.columns[self.driving]]
+        scope = [self.driving]
+        for join in query.joins:
+            self.places["join", join.table.alias] = join.at
+            try:
+                parts["join"][join.table.alias] = self._join(join, scope)
+            except QueryFault as fault:
+                if self.tables is not None or not _has_bare_names(join.on):
+                    self.fault(fault.at, fault.message)
+                    return Meaning(parts, {}, self.places, self.faults)
+                on = [_write_path((self.driving, name)) for name in self.key[join.table.alias]]
+                parts["join"][join.table.alias] = {"kind": "foreign_key", "how": join.how, "on": on}
+            scope.append(join.table.alias)
+        self.places |= {("select",): query.items[0].at, ("from",): self.named[0].at}
+        is_whole = len(query.items) == 1 and query.items[0].is_star and not query.joins
+        select, stars = self._select(scope)
+        if not is_whole or self.faults:
+            parts["select"] = select
+        if any(item.is_star for item in query.items) and self.tables is None:
+            parts.pop("select", None)  # nobody knows them all
+        if query.where:
+            self.places["where",] = query.where_at
+            if (side := self._read(query.where, scope, query.where_at)) is not None:
+                parts["where"] = side.text
+        if not self.faults and self.tables is not None:
+            self._check_identity(parts, select)
+        return Meaning(parts, stars, self.places, sorted(self.faults))
+
+    # --- expressions
+
+    def _read(self, tokens: Tokens, scope: list[str], at: int) -> _Side | None:
+        """Read an expression; None, and a fault, where it is none."""
+        try:
+            return self._require(tokens, scope, at)
+        except QueryFault as fault:
+            self.fault(fault.at, fault.message)
+            return None
+
+    def _require(self, tokens: Tokens, scope: list[str], at: int) -> _Side:
+        end = tokens[-1].start + len(tokens[-1].text)
+        for place, token in enumerate(tokens[:-1]):
+            begins = place == 0 or tokens[place - 1].lower != "."
+            if begins and token.type in ("word", "quoted") and tokens[place + 1].lower == ".":
+                last = place
+                while last + 2 < len(tokens) and tokens[last + 1].lower == ".":
+                    last += 2
+                if last + 1 < len(tokens) and tokens[last + 1].lower == "(" and tokens[last].lower != "in":
+                    name = "".join(each.text for each in tokens[place : last + 1])
+                    raise QueryFault(token.start, f"function {name!r} is not allowed: functions are Spark's own")
+        try:
+            reading = read_tokens((*tokens, Token("end", "", end)), _Names(self, scope))
+        except ExpressionError as error:
+            raise QueryFault(*place_fault(error, at)) from None
+        if len(self.query.text[at:end].encode()) > MAX_BYTES:
+            raise QueryFault(at, f"an expression is longer than {MAX_BYTES} bytes")
+        marks = self._mark(reading)
+        top = marks.get(id(reading.tree))
+        return _Side(reading, self._write(reading, marks), top[0] if top and self._covers(top[1]) else None)
+
+    def _covers(self, aliases: frozenset[str]) -> bool:
+        """Tell whether one of these members is in every row so far."""
+        return all(each & aliases for each in self.patterns)
+
+    def _find_part(self, path: Path) -> tuple[int, frozenset[str]] | None:
+        """Return which part of the job's key a column is, and of which members."""
+        if path[0] == "key":
+            names = self.key[self.driving]
+            return (names.index(path[1]) if len(path) > 1 else 0), frozenset(self.members)
+        if path[0] not in self.members or len(path) != 2:
+            return None
+        folded = [name.lower() for name in self.key[path[0]]]
+        return (folded.index(path[1].lower()), frozenset([path[0]])) if path[1].lower() in folded else None
+
+    def _mark(self, reading: Reading) -> dict[int, tuple[int, frozenset[str]]]:
+        """Find the nodes that are nothing but columns of one part of the key, and of which members."""
+        marks: dict[int, tuple[int, frozenset[str]]] = {}
+        for node in list_nodes(reading.tree):
+            name = type(node).__name__
+            if name == "Column" and place_of(node) in reading.columns:
+                mark = self._find_part(reading.columns[place_of(node)])
+                if mark is not None:
+                    marks[id(node)] = mark
+            elif name == "Anonymous" and (function := reading.function(node)) in (*_COALESCING, "("):
+                inside = [marks.get(id(each)) for each in node.expressions]
+                parts = {each[0] for each in inside if each is not None}
+                if None not in inside and len(parts) == 1 and (function != "(" or len(inside) == 1):
+                    marks[id(node)] = parts.pop(), frozenset().union(*(each[1] for each in inside if each))
+        return marks
+
+    def _write(self, reading: Reading, marks: Mapping[int, tuple[int, frozenset[str]]]) -> str:
+        """Write an expression with every name written out, and with ``key`` where it is the job's key."""
+        tokens = reading.tokens[:-1]
+        instead: dict[int, tuple[int, str]] = {}  # place -> the place behind, and what is written
+
+        def is_key(node: exp.Expr | None) -> bool:
+            mark = marks.get(id(node))
+            return mark is not None and len(self.members) > 1 and self._covers(mark[1])
+
+        for node in list_nodes(reading.tree):
+            is_top = is_key(node) and not is_key(node.parent)
+            if type(node).__name__ == "Column" and (place := place_of(node)) in reading.columns:
+                path = reading.columns[place]
+                behind = place + 2 * len(reading.paths[place]) - 1
+                own = path[0] in (self.driving, "key", _WRITTEN)
+                instead[place] = (
+                    behind,
+                    self._write_key(marks[id(node)][0]) if is_top and not own else _write_path(path),
+                )
+            elif is_top and reading.function(node) != "(":
+                place = place_of(node)
+                instead[place] = find_end(tokens, place + 1) + 1, self._write_key(marks[id(node)][0])
+        pieces, place, last = [], 0, None
+        while place < len(tokens):
+            if last is not None and tokens[place].start > last.start + len(last.text):
+                pieces.append(" ")
+            text = tokens[place].text
+            behind, text = instead.get(place, (place + 1, f"0{text}" if text[0] == "." and len(text) > 1 else text))
+            pieces.append(text)
+            place, last = behind, tokens[behind - 1]
+        return "".join(pieces)
+
+    def _write_key(self, part: int) -> str:
+        names = self.key[self.driving]
+        return "key" if len(names) == 1 else f"key.{quote(names[part])}"
+
+    # --- joins
+
+    def _join(self, join: JoinPart, scope: list[str]) -> dict[str, Any]:
+        """Return a join as a job's file has it, and note what it makes of the rows."""
+        right = join.table.alias
+        names = self.key[right]
+        found = self._read_using(join, scope) if join.using else self._read_on(join, scope)
+        sides = [found[name.lower()] for name in names]
+        is_table = len(names) == len(self.key[self.driving]) and all(
+            side[0].key_part == part if isinstance(side[0], _Side) else side[2] == part
+            for part, side in enumerate(sides)
+        )
+        texts = [side[0].text if isinstance(side[0], _Side) else _write_path(side[0]) for side in sides]
+        for index, side in enumerate(sides):
+            self.places["join", right, "on", index] = side[1]
+        merged = {}
+        for name, _ in join.using:
+            part = [each.lower() for each in names].index(name.lower())
+            left = cast(Path, sides[part][0])
+            merged[name.lower()] = self._merge(join.how, left, (right, names[part]), part if is_table else None)
+        if is_table:
+            self._widen(join.how, right)
+        self._show(join, scope, merged)
+        self.merged |= merged
+        return {"kind": "table", "how": join.how} if is_table else {"kind": "foreign_key", "on": texts, "how": join.how}
+
+    def _merge(self, how: str, left: Path, right: Path, part: int | None) -> Path:
+        """Return what a name of USING is behind the join."""
+        if part is not None:
+            names = self.key[self.driving]
+            return ("key",) if len(names) == 1 else ("key", names[part])
+        if how == "full":
+            return (_WRITTEN, f"coalesce({_write_path(left)}, {_write_path(right)})")
+        return right if how == "right" else left
+
+    def _widen(self, how: str, right: str) -> None:
+        both = {each | {right} for each in self.patterns}
+        self.patterns = {"inner": both, "left": both | self.patterns, "right": both | {frozenset([right])}}.get(
+            how, both | self.patterns | {frozenset([right])}
+        )
+        self.members.append(right)
+
+    def _show(self, join: JoinPart, scope: list[str], merged: Mapping[str, Path]) -> None:
+        """Put the lookup's columns behind those of ``*``; the columns of USING come once and first."""
+        right = join.table.alias
+        of_right = [(name, (right, name)) for name in self.columns[right]]
+        spelt = {name.lower(): name for name, _ in (of_right if join.how == "right" else self.visible)}
+        first = [(spelt.get(name, name), path) for name, path in merged.items()]
+        self.visible = [*first, *(each for each in [*self.visible, *of_right] if each[0].lower() not in merged)]
+        del scope
+
+    def _read_using(self, join: JoinPart, scope: list[str]) -> dict[str, tuple[Any, int, int | None]]:
+        """Return key column -> (the left path, its offset, the part of the job's key that it is)."""
+        right, names = join.table.alias, self.key[join.table.alias]
+        found: dict[str, tuple[Any, int, int | None]] = {}
+        for name, at in join.using:
+            if self.tables is not None and find(name, self.columns[right]) is None:
+                raise QueryFault(at, f"{name!r} is no column of {right!r}{did_you_mean(name, self.columns[right])}")
+            if find(name, names) is None:
+                raise QueryFault(
+                    at, f"{name!r} is not the key of {right!r}, which is {', '.join(names)}{did_you_mean(name, names)}"
+                )
+            try:
+                path = _Names(self, scope).resolve((name,), locate(at))
+            except ExpressionError as error:
+                raise QueryFault(*place_fault(error, at)) from None
+            mark = self._find_part(path)
+            found[name.lower()] = path, at, mark[0] if mark and self._covers(mark[1]) else None
+        self._require_whole(join, found)
+        return found
+
+    def _require_whole(self, join: JoinPart, found: Mapping[str, Any]) -> None:
+        names = self.key[join.table.alias]
+        if missing := [name for name in names if name.lower() not in found]:
+            said = f"the whole key of {join.table.alias!r} is {', '.join(names)}; {', '.join(missing)} is missing"
+            raise QueryFault(join.on_at, f"a join goes by the whole key of its right side: {said}")
+
+    def _read_on(self, join: JoinPart, scope: list[str]) -> dict[str, tuple[Any, int, int | None]]:
+        """Return key column -> (the left side, its conjunct's offset, None)."""
+        right = join.table.alias
+        found: dict[str, tuple[Any, int, int | None]] = {}
+        extra: list[tuple[Tokens, set[Path]]] = []
+        condition = strip_parentheses(join.on)
+        if len(split_top(condition, "or")) > 1:
+            raise QueryFault(join.on_at, f"OR is not possible in ON: a row refers to one row of {right!r}, by its key")
+        for conjunct in _list_conjuncts(condition):
+            at, sides = conjunct[0].start, _split_equality(conjunct)
+            read = [self._require(strip_parentheses(side), [*scope, right], side[0].start) for side in sides]
+            names = [self._name_key(side, right) for side in read]
+            pairs = [
+                (name, other)
+                for name, other in zip(names, read[::-1], strict=True)
+                if name and right not in {path[0] for path in other.columns}
+            ]
+            if len(read) != 2 or not pairs:
+                seen = {path for side in read for path in side.columns}
+                extra.append((conjunct, seen or self._require(conjunct, [*scope, right], at).columns))
+                continue
+            name, left = pairs[0]
+            if name.lower() in found:
+                raise QueryFault(at, f"ON names {right}.{name} twice; one of the two belongs into WHERE")
+            found[name.lower()] = left, at, None
+        if extra and not found:
+            raise QueryFault(extra[0][0][0].start, self._explain_on(join, *extra[0]))
+        if extra:
+            raise QueryFault(extra[0][0][0].start, self._explain_extra(join, extra[0][1]))
+        self._require_whole(join, found)
+        return found
+
+    def _name_key(self, side: _Side, right: str) -> str | None:
+        """Return the key column of the lookup that an expression is, and nothing else."""
+        paths = side.columns
+        if type(side.reading.tree).__name__ != "Column" or len(paths) != 1:
+            return None
+        path = next(iter(paths))
+        return find(path[1], self.key[right]) if path[0] == right and len(path) == 2 else None
+
+    def _explain_extra(self, join: JoinPart, columns: set[Path]) -> str:
+        """Say where a condition belongs that is more than the key."""
+        right = join.table.alias
+        said = f"{_list_paths(columns)} is more than the key of {right!r}"
+        if join.how == "inner":
+            return f"{said}; write the condition into WHERE"
+        if right not in {path[0] for path in columns}:
+            return f"{said}; write it into the reference: CASE WHEN ... THEN ... END = {right}.{self.key[right][0]}"
+        return f"{said}; let a job filter {right!r} before: in WHERE it would remove rows that a {join.how} join keeps"
+
+    def _explain_on(self, join: JoinPart, conjunct: Tokens, columns: set[Path]) -> str:
+        """Say why a condition joins nothing."""
+        right = join.table.alias
+        keys = " and ".join(f"{right}.{name}" for name in self.key[right])
+        first = conjunct[0].lower
+        if first in ("not", "!"):
+            return f"NOT is not possible in ON; it equals the key of {right!r}, {keys}, to something on the left"
+        if len(conjunct) == 1 and first in ("true", "false"):
+            return f"ON {first} would be a CROSS JOIN; equal the key of {right!r}, {keys}, to something on the left"
+        sign = next((each.text.upper() for each in conjunct if each.lower in _UNEQUAL), None)
+        told = (
+            f"{sign} is no equality"
+            if sign and len(_split_equality(conjunct)) == 1
+            else f"ON names {_list_paths(columns)}"
+        )
+        said = f"{told}; one side must be a plain column of the key of {right!r}, {keys}, the other a value of the left"
+        if join.how == "right":
+            left, other = self.named[0], join.table
+            said += (
+                f"; or exchange the sides: FROM {other.source} AS {other.alias} LEFT JOIN {left.source} AS {left.alias}"
+            )
+        return said
+
+    # --- columns
+
+    def _select(self, scope: list[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Return target column -> its expression, and those that come from a star with the star."""
+        select: dict[str, str] = {}
+        stars: dict[str, str] = {}
+        folded: dict[str, str] = {}
+        for item in self.query.items:
+            twice = []
+            for name, text, star in self._list_columns(item, scope):
+                if (first := folded.setdefault(name.lower(), name)) in select:
+                    twice.append(name if name == first else f"{first} as {name}")
+                    continue
+                self.places["select", name] = item.at
+                select[name] = text
+                if star:
+                    stars[name] = star
+            if twice:
+                said = f"the query has {', '.join(twice)} twice; write AS and another name behind one of them"
+                self.fault(item.at, f"{said}, and name the columns in place of a star" if item.is_star else said)
+        return select, stars
+
+    def _list_columns(self, item: Any, scope: list[str]) -> Iterator[tuple[str, str, str]]:
+        if item.is_star:
+            shown = "".join(token.text for token in item.tokens)
+            alias = find(item.tokens[0].name, scope) if len(item.tokens) == 1 else None
+            if item.tokens and alias is None:
+                self.fault(item.at, f"{shown!r} before a star is no table of FROM: {', '.join(scope)}")
+                return
+            columns = [(name, (alias, name)) for name in self.columns[alias]] if alias else self.visible
+            for name, path in columns:
+                kind = self.columns[path[0]].get(path[1]) if len(path) > 1 and path[0] in self.columns else None
+                if kind != "void":  # it has no type yet, and comes when it has one
+                    yield name, _write_path(path), alias or "*"
+            return
+        side = self._read(item.tokens, scope, item.at)
+        if side is None:
+            return
+        if item.name is None:
+            self.fault(item.at, "an expression needs an alias: write AS and the column's name behind it")
+            return
+        yield item.name, side.text, ""
+
+    def _check_identity(self, parts: Mapping[str, Any], select: Mapping[str, str]) -> None:
+        """Say which columns of the target's key are missing, in the words of a query."""
+        joins, texts = parts["join"], set(select.values())
+        is_widened = any(each["kind"] == "table" and each["how"] in ("right", "full") for each in joins.values())
+        missing = []
+        for part, name in enumerate(self.key[self.driving]):
+            own = _write_path((self.driving, str(find(name, self.columns[self.driving]) or name)))
+            if {self._write_key(part)} & texts or (not is_widened and own in texts):
+                continue
+            each = [f"{alias}.{self.key[alias][part]}" for alias in (self.members if is_widened else self.members[:1])]
+            missing.append(f"coalesce({', '.join(each)}) AS {name}" if len(each) > 1 else each[0])
+        for alias, join in joins.items():
+            if join["kind"] != "table" and join["how"] in ("right", "full"):
+                held = [
+                    (name, _write_path((alias, str(find(name, self.columns[alias]) or name))))
+                    for name in self.key[alias]
+                ]
+                missing += [f"{alias}.{name}" for name, text in held if text not in texts]
+        if missing:
+            said = "the target's key is not selected completely: each of its rows is found by it"
+            self.fault(self.query.select_at, f"{said}; select {', '.join(missing)} as it is")
+
+
+def _write_path(path: Path) -> str:
+    """Write a path as an expression of a job."""
+    if path[0] == _WRITTEN:
+        return path[1]
+    return ".".join((path[0], *map(quote, path[1:])))
+
+
+def _list_paths(columns: set[Path]) -> str:
+    return ", ".join(sorted(".".join(path) for path in columns if path[0] != _WRITTEN)) or "no column"
+
+
+def _has_bare_names(tokens: Tokens) -> bool:
+    """Tell whether a condition has a name without a table: what it means shows when the tables are there."""
+    names = [place for place, each in enumerate(tokens) if each.type in ("word", "quoted")]
+    beside = [
+        {each.lower for each in (*tokens[max(place - 1, 0) : place], *tokens[place + 1 : place + 2])} for place in names
+    ]
+    return any(not each & {".", "("} for each in beside)
+
+
+def _list_conjuncts(tokens: Tokens) -> list[Tokens]:
+    """Return the parts of a condition that AND joins, without the parentheses around each."""
+    parts = split_top(strip_parentheses(tokens), "and")
+    if len(parts) == 1:
+        return [strip_parentheses(tokens)]
+    return [each for part in parts for each in _list_conjuncts(part)]
+
+
+def _split_equality(tokens: Tokens) -> list[Tokens]:
+    """Return both sides of an equality, or the condition alone where it is none."""
+    if tokens[0].lower in ("not", "!"):
+        return [tokens]
+    same = [
+        place
+        for place in range(len(tokens))
+        if [each.lower for each in tokens[place : place + 4]] == ["is", "not", "distinct", "from"]
+    ]
+    sides = split_top(tokens, *_EQUAL)
+    if len(sides) == 2 and all(sides) and not any(len(split_top(side, *_UNEQUAL)) > 1 for side in sides):
+        return sides
+    if len(same) == 1 and len(sides) == 1:
+        return [tokens[: same[0]], tokens[same[0] + 4 :]]
+    return [tokens]
