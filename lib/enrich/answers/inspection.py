@@ -12,9 +12,10 @@ from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
 from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.schemas import name_of
-from enrich.base.spec import DataType
+from enrich.base.spec import DataType, JoinSpec
 from enrich.delta import tables
 from enrich.delta.runs import RunsTable
+from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace, check_free, check_sources
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
 from enrich.progress.cursor import TargetState
@@ -23,6 +24,8 @@ from enrich.progress.target import read_quarantine_state, read_target
 from enrich.project.compile import check_file, compile_job
 from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
+from enrich.project.queryfile import list_sources
+from enrich.project.querytext import write_query
 from enrich.project.statictypes import check_types
 from enrich.project.suitefiles import check_columns, list_leaves
 
@@ -166,6 +169,24 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
             known: dict[str, Collection[str]] = {alias: each for alias, each in chosen.items() if each is not None}
             faults += check_file(job, known | columns)
     return list(dict.fromkeys(faults))
+
+
+def sql(project: Project, job: str) -> str:
+    """Return a job of joins as one SQL query over its sources, which are named by their aliases.
+
+    Raises:
+        ConfigError: No such job, or one of a kind, or with a join, for which SQL has no words.
+    """
+    (name,) = choose_jobs(project, [job], ())
+    known = project.jobs[name]
+    opened = Workplace(project, [name], run_id="").open_job(known)
+    text = write_query(opened.spec, list_sources(known)) if isinstance(opened.spec, JoinSpec) else None
+    if text is None:
+        raise ConfigError(
+            f"job {name!r} is no query: SQL has no words for its kind or for one of its joins",
+            hint="queries are jobs whose joins are of the kinds table and foreign_key",
+        )
+    return text
 
 
 def _check_job(

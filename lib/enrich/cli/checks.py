@@ -219,6 +219,21 @@ def failing(call: Call, /, *, job: str, rule: int | None, show_keys: bool) -> An
     return Answer(found.to_dict(), format_failing(found))
 
 
+@click.command(epilog="Example: enrich sql products_with_merchant")
+@options.add_job_argument
+@options.add_output_option
+@with_call
+def sql(call: Call, /, *, job: str) -> Answer:
+    """Print a job of joins as one SQL query.
+
+    Run in Spark over the job's sources, each named by its alias, it gives the target's rows, less the quarantined ones.
+    Written as the job's `query` it is the same job. List, as-of and interval joins, mirrors and histories have no words
+    in SQL.
+    """
+    text = enrich.sql(call.load_project(), job)
+    return Answer({"job": job, "query": text}, text)
+
+
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]", epilog="Example: enrich --target prod doctor")
 @options.add_output_option
 @with_call

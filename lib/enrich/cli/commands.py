@@ -602,5 +602,5 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     return play(directory, () if everything else sections or (FIRST,), process.say_result)
 
 
-for each in (checks.plan, checks.verify, checks.maintain, checks.failing, checks.why, checks.doctor):
+for each in (checks.plan, checks.verify, checks.maintain, checks.failing, checks.why, checks.sql, checks.doctor):
     cli.add_command(each)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from enrich.base.errors import did_you_mean
@@ -168,6 +168,20 @@ def find_end(tokens: Tokens, start: int) -> int:
         if depth == 0:
             return place
     return len(tokens) - 1
+
+
+def write_tokens(tokens: Tokens, instead: Mapping[int, tuple[int, str]]) -> str:
+    """Write tokens, with a blank wherever there was something; ``instead``: place -> the place behind, and a text."""
+    pieces: list[str] = []
+    place, end = 0, tokens[0].start
+    while place < len(tokens):
+        if tokens[place].start > end:
+            pieces.append(" ")
+        text = tokens[place].text
+        behind, text = instead.get(place, (place + 1, f"0{text}" if text[0] == "." and len(text) > 1 else text))
+        pieces.append(text)
+        place, end = behind, tokens[behind - 1].start + len(tokens[behind - 1].text)
+    return "".join(pieces)
 
 
 def split_top(tokens: Tokens, *words: str) -> list[Tokens]:

@@ -88,6 +88,12 @@ def expand_query(tree: Tree) -> tuple[Tree, list[Fault]]:
     return QueryTree(tree.name, value, tree.lines, tree.texts, tree.blocks, tree, query, meaning.places), []
 
 
+def list_sources(job: Job) -> dict[str, str]:
+    """Return what a job's file calls the source of each alias: a query may give it an alias of its own."""
+    renamed = {each.alias: each.source for each in job._tree.query.named} if isinstance(job._tree, QueryTree) else {}
+    return {alias: renamed.get(alias, alias) for alias in job.sources}
+
+
 def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]]) -> Job:
     """Return the job that a query means over its tables' columns; a ConfigError has all that is wrong with it."""
     tree = cast(QueryTree, job._tree)

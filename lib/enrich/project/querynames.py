@@ -25,6 +25,7 @@ from enrich.project.query import (
     place_fault,
     split_top,
     strip_parentheses,
+    write_tokens,
 )
 from enrich.project.statictypes import step_into
 
@@ -280,15 +281,7 @@ class _Resolver:
             elif is_top and reading.function(node) != "(":
                 place = place_of(node)
                 instead[place] = find_end(tokens, place + 1) + 1, self._write_key(marks[id(node)][0])
-        pieces, place, last = [], 0, None
-        while place < len(tokens):
-            if last is not None and tokens[place].start > last.start + len(last.text):
-                pieces.append(" ")
-            text = tokens[place].text
-            behind, text = instead.get(place, (place + 1, f"0{text}" if text[0] == "." and len(text) > 1 else text))
-            pieces.append(text)
-            place, last = behind, tokens[behind - 1]
-        return "".join(pieces)
+        return write_tokens(tokens, instead)
 
     def _write_key(self, part: int) -> str:
         names = self.key[self.driving]

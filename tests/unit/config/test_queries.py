@@ -1,0 +1,152 @@
+"""Play the corpus of query jobs: each accepted query is the job beside it, each refused one is refused at its place."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+from enrich.base.errors import ConfigError, Fault
+from enrich.base.spec import CompiledJob, JoinSpec
+from enrich.project.checks import check_job
+from enrich.project.compile import check_file, compile_job
+from enrich.project.ddl import read_ddl_type
+from enrich.project.models import Job
+from enrich.project.project import load_project
+from enrich.project.queryfile import expand_query
+from enrich.project.querytext import write_query
+from enrich.project.shape import JOB, build_model
+from enrich.project.statictypes import check_types
+from enrich.project.yamlfile import Tree
+from kit.project import write_project
+
+CORPUS = Path(__file__).with_name("queries.yml")
+NEEDS_SPARK = {"a column that cannot be compared"}
+"""Only Spark knows the type; ``tests/scenarios/test_queries.py`` plays it."""
+CONTRADICTS_ITSELF = {"a name twice by two stars"}
+"""Its message shall name a column that its tables have not."""
+
+
+@cache
+def corpus() -> dict[str, Any]:
+    found: dict[str, Any] = YAML(typ="safe").load(CORPUS)
+    return found
+
+
+@cache
+def columns() -> dict[str, dict[str, Any]]:
+    tables = corpus()["tables"].items()
+    return {name: {c: read_ddl_type(kind) for c, kind in table["columns"].items()} for name, table in tables}
+
+
+def read(parts: dict[str, Any], sources: dict[str, str]) -> tuple[CompiledJob | None, list[Fault]]:
+    """Compile a job as a project does: its file alone, and then over its tables."""
+    known = corpus()["tables"]
+    told = {alias: {"table": table, "key": known[table]["key"]} for alias, table in sources.items()}
+    value = {"job": "q", "sources": told, "target": {"table": "q"}, **parts}
+    tree, faults = expand_query(Tree("q", value, {}, {}, {("query",): (1, 0)}))
+    if faults:
+        return None, faults
+    job, faults = build_model(Job, tree, JOB)
+    faults += [each for each in check_job(tree) if "neither 'from' nor joined" not in each.message]
+    if job is None or faults:
+        return None, faults
+    job._tree = tree
+    try:
+        compiled = compile_job(job, {alias: columns()[each.table] for alias, each in job.sources.items()}, check_types)
+    except ConfigError as error:
+        return None, list(error.faults)
+    return compiled, check_file(job)
+
+
+def text_of(entry: dict[str, Any]) -> str:
+    nest = entry.get("nest")
+    if not nest:
+        return str(entry["query"])
+    inside = nest["open"] * nest["times"] + nest["core"] + nest["close"] * nest["times"]
+    return str(entry["query"]).replace("{nest}", inside)
+
+
+def name_of(entry: dict[str, Any]) -> str:
+    return str(entry["name"])
+
+
+@pytest.mark.parametrize("entry", corpus()["accepted"], ids=name_of)
+def test_a_query_is_the_job_beside_it(entry: dict[str, Any]) -> None:
+    wanted = entry["job"]
+    found, faults = read({"query": text_of(entry)}, {table: table for table in wanted["sources"].values()})
+    assert (found is not None, faults) == (True, [])
+    assert found is not None
+    parts = {part: wanted[part] for part in ("from", "join", "where") if part in wanted}
+    if "select" in wanted:
+        parts["select"] = {name: str(text) for name, text in wanted["select"].items()}
+    same, faults = read(parts, wanted["sources"])
+    assert (same is not None, faults) == (True, [])
+    assert same is not None
+    if "*" not in text_of(entry).partition("FROM")[0].split("'")[0] or entry["job"].get("select") is None:
+        assert found.meaning == same.meaning
+    assert [(each.name, each.paths) for each in found.spec.outputs] == [
+        (each.name, each.paths) for each in same.spec.outputs
+    ]
+
+    # The job as a query again means the same.
+    assert isinstance(same.spec, JoinSpec)
+    text = write_query(same.spec, wanted["sources"])
+    assert text is not None
+    again, faults = read({"query": text}, {table: table for table in wanted["sources"].values()})
+    assert (again is not None, faults) == (True, []), text
+    assert again is not None
+    if "select" in wanted:
+        assert again.meaning == same.meaning, text
+
+
+@pytest.mark.parametrize("entry", corpus()["refused"], ids=name_of)
+def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dict[str, Any]) -> None:
+    if entry["name"] in NEEDS_SPARK | CONTRADICTS_ITSELF:
+        pytest.skip("see the names' remark")
+    _, faults = read({"query": text_of(entry)}, {table: table for table in corpus()["tables"]})
+    place = f"q:{entry['line']}:{entry['column']}"
+    said = [fault.message.lower() for fault in faults if fault.where == place]
+    assert any(all(str(word).lower() in each for word in entry["says"]) for each in said), faults
+
+
+FILE = """\
+job: shop
+sources:
+  products: {table: products, key: id}
+query: |
+
+  SELECT p.id,
+         upperr(p.title) AS title
+  FROM products AS p
+target: {table: shop}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        (FILE, "jobs/shop.yml:7:10", "upperr"),
+        (
+            FILE.partition("query")[0] + "query: SELECT p.id\ntarget: {table: shop}\n",
+            "jobs/shop.yml:4, line 1, column 1 of the query",
+            "FROM",
+        ),
+        (FILE.replace("upperr", "upper") + "where: p.id > 0\n", "jobs/shop.yml:10", "keep one of the two"),
+        (FILE.replace("upperr", "upper") + "kind: mirror\n", "jobs/shop.yml:10", "job of joins"),
+        (FILE.replace("key: id", "kye: id"), "jobs/shop.yml:3", "'key' is missing in 'sources.products'"),
+        (
+            FILE.replace("upperr", "upper").replace("sources:", "sources:\n  others: {table: others, key: id}"),
+            "jobs/shop.yml",
+            "neither 'from' nor joined",
+        ),
+    ],
+)
+def test_a_fault_has_line_and_column_of_the_file(tmp_path: Path, text: str, where: str, said: str) -> None:
+    write_project(tmp_path, {"conf/dev.yml": "lake: ./lake\n", "jobs/shop.yml": text})
+    with pytest.raises(ConfigError) as caught:
+        load_project(tmp_path)
+    assert any((fault.where or "").startswith(where) and said in fault.message for fault in caught.value.faults)
