@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 from deltalake import DeltaTable
 
+import enrich
 from differential import reader
 from differential.comparison import Tally, Target
 from differential.engines import enrich_engine
@@ -111,3 +112,42 @@ def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: Spa
 def _in_one_window(history: History) -> History:
     """Return the history with everything that follows the first run in one window."""
     return History((history.windows[0], [commit for window in history.windows[1:] for commit in window]))
+
+
+def compare_query(trial: Trial, name: str, spark: SparkSession) -> list[str] | None:
+    """Return what differs between a job and itself as a query; None where SQL has no words for it.
+
+    Spark's answer to the query is what target and quarantine contain, and the job written as this query has the same
+    definition: there is nothing to do. Keys that are brought into one form are not compared: Spark does not do that.
+    """
+    project = enrich.load_project(trial.base)
+    job, lake, faults = project.jobs[name], trial.base / "lake", []
+    if any(source.normalise for source in job.sources.values()):
+        return None
+    try:
+        text = enrich.sql(project, name)
+    except enrich.ConfigError:
+        return None
+    session = spark.newSession()
+    for alias, source in job.sources.items():
+        rows = session.read.format("delta").load(str(lake / source.table))
+        rows.dropna("any", subset=[f"`{key}`" for key in source.key]).createOrReplaceTempView(alias)
+    target = trial.targets[name]
+    answer = Counter(map(target.canonical, session.sql(text).toArrow().to_pylist()))
+    quarantine = lake / f"{job.target.table}__quarantine"
+    held = reader.rows(quarantine) if reader.exists(quarantine) else []
+    found = [*reader.rows(lake / job.target.table), *(row for row in held if "key_not_null" not in row["_failed"])]
+    there = Counter(map(target.canonical, found))
+    if answer != there:
+        missing, surplus = (answer - there).total(), (there - answer).total()
+        faults.append(f"{name}: {missing} rows of the query are missing, {surplus} are too many")
+    file = trial.base / "jobs" / f"{name}.yml"
+    written = yaml.safe_load(before := file.read_text())
+    if "select" in written:
+        parts = {key: value for key, value in written.items() if key not in ("from", "join", "select", "where")}
+        file.write_text(yaml.safe_dump({**parts, "query": text}))
+        status = enrich.run(enrich.load_project(trial.base), [name], spark=spark).jobs[0]
+        file.write_text(before)
+        if status.status != "unchanged":
+            faults.append(f"{name} as a query is {status.status}: {status.error}")
+    return faults

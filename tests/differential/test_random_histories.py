@@ -21,7 +21,7 @@ from differential.alterations import plan_alterations
 from differential.comparison import Tally
 from differential.engines import enrich_engine
 from differential.generator import make_histories, make_shared
-from differential.invariants import recut_history, refresh_one
+from differential.invariants import compare_query, recut_history, refresh_one
 from differential.jobs import with_random_jobs
 from differential.shrink import halves, kept_histories, save_case, shrink
 from differential.trial import Script, Trial
@@ -44,6 +44,8 @@ PLAYED = {
     EVOLVING: with_random_jobs(WORLDS["chains"].only(), 1, SEED),
     "times": with_random_jobs(WORLDS["times"].only(), 1, SEED),
 }
+WITHOUT_QUERIES = {"mirrors", "histories", "intervals", "times", "versions", "lists"}
+"""Worlds of jobs for which SQL has no words."""
 COMPILED = list(PLAYED)[SEED % len(PLAYED)]
 """The world that is played with compiled plans, as users run them; the others are interpreted, which is cheaper."""
 Played = Callable[[str], Trial]
@@ -100,6 +102,18 @@ def test_a_run_without_changes_commits_no_data(name: str, played: Played) -> Non
         path = trial.base / "lake" / report["job"]
         assert reader.data_commits(path, before[report["job"]] + 1, reader.version(path)) == 0
         assert (report["inserted"], report["updated"], report["deleted"], report["quarantined"]) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_a_job_is_what_spark_answers_to_it_as_a_query(
+    name: str, played: Played, spark: SparkSession, totals: dict[str, Tally]
+) -> None:
+    trial = played(name)
+    found = {shape.name: compare_query(trial, shape.name, spark) for shape in trial.world.shapes}
+    compared = [faults for faults in found.values() if faults is not None]
+    assert [fault for faults in compared for fault in faults] == []
+    assert compared or name in WITHOUT_QUERIES, "no job of this world is a query"
+    print(f"{name}: {len(compared)} jobs as queries, {totals[f'random histories, {name}'].histories} histories each")  # noqa: T201
 
 
 @pytest.mark.parametrize("name", list(PLAYED)[SEED % 5 :: 5])

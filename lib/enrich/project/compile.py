@@ -32,8 +32,13 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
 
 def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> list[Fault]:
     """Return what a job's file, and the columns of some sources, show to be wrong in expressions and target columns."""
-    # Of a query's bare names nobody knows whose columns they are.
-    compiler = Compiler(job, None, None if job.query else names)
+    if job.query:
+        names = None  # nobody knows whose columns bare names are
+        try:
+            job = rewrite(job, None)
+        except ConfigError as error:
+            return list(error.faults)
+    compiler = Compiler(job, None, names)
     JOBS[job.kind].compile(compiler)
     return compiler.faults
 

@@ -476,7 +476,7 @@ class _Reader:
             self.fail("a column is missing")
         split = _find_alias(tokens)
         if split is None:
-            return Item(at, tokens, _name_path(tokens))
+            return Item(at, tokens, name_path(tokens))
         expression, behind = tokens[:split], tokens[split:]
         with_as = behind[0].lower == "as"
         named = behind[with_as:]
@@ -675,7 +675,7 @@ def _find_alias(tokens: Tokens) -> int | None:
     return None
 
 
-def _name_path(tokens: Tokens) -> str | None:
+def name_path(tokens: Tokens) -> str | None:
     """Return the last part of a plain name, which is the column's own; None for other expressions."""
     if len(tokens) % 2 == 0 or any(token.lower != "." for token in tokens[1::2]):
         return None

@@ -79,7 +79,7 @@ def expand_query(tree: Tree) -> tuple[Tree, list[Fault]]:
     used = {each.source for each in query.named}
     if not all(keys[alias] for alias in used):  # a fault of its own, which the model tells
         return replace(tree, value={"from": query.named[0].source, **root}), []
-    meaning = resolve_query(query, sources, keys, None)
+    meaning = resolve_query(query, sources, keys, None, at_a_glance=True)
     if meaning.faults:
         return tree, _place(meaning.faults, tree, text)
     rest = {name: value for name, value in sources.items() if name not in used}
@@ -94,8 +94,8 @@ def list_sources(job: Job) -> dict[str, str]:
     return {alias: renamed.get(alias, alias) for alias in job.sources}
 
 
-def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]]) -> Job:
-    """Return the job that a query means over its tables' columns; a ConfigError has all that is wrong with it."""
+def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> Job:
+    """Return the job that a query means over its tables' columns, if given; a ConfigError has all its faults."""
     tree = cast(QueryTree, job._tree)
     sources = tree.file.mapping("sources")
     keys = {alias: list_names(source["key"]) for alias, source in sources.items()}

@@ -6,7 +6,8 @@ join, equal to anything else a foreign-key join. Which tables a row has so far, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,13 +16,14 @@ from enrich.base.schemas import find
 from enrich.base.spec import DataType, quote
 from enrich.project.expressions import explain_constant, read_tokens
 from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate
-from enrich.project.expressions.reading import Reading, list_nodes, place_of
+from enrich.project.expressions.reading import KEYWORDS, Reading, list_nodes, place_of
 from enrich.project.query import (
     JoinPart,
     Query,
     QueryFault,
     Tokens,
     find_end,
+    name_path,
     place_fault,
     split_top,
     strip_parentheses,
@@ -55,26 +57,25 @@ def resolve_query(
     sources: Mapping[str, Any],
     keys: Mapping[str, tuple[str, ...]],
     tables: Mapping[str, dict[str, DataType]] | None,
+    *,
+    at_a_glance: bool = False,
 ) -> Meaning:
     """Return what a query means; ``tables`` are the columns of its aliases.
 
     Without ``tables`` every column is there, and a bare name that is no key is the driving table's: that shows what is
-    wrong whatever the tables have.
+    wrong whatever the tables have. ``at_a_glance`` expressions are not read, which needs no parser.
     """
-    return _Resolver(query, sources, keys, tables).resolve()
+    return _Resolver(query, sources, keys, tables, at_a_glance).resolve()
 
 
 @dataclass
 class _Side:
     """An expression that was read, with what it says of the job's key."""
 
-    reading: Reading
+    columns: set[Path]
+    is_name: bool  # nothing but one column
     text: str  # with all names written out
     key_part: int | None  # the part of the job's key that it is in every row so far
-
-    @property
-    def columns(self) -> set[Path]:
-        return set(self.reading.columns.values())
 
 
 @dataclass
@@ -145,6 +146,7 @@ class _Resolver:
     sources: Mapping[str, Any]
     keys: Mapping[str, tuple[str, ...]]  # alias in ``sources`` -> its key
     tables: Mapping[str, dict[str, DataType]] | None
+    at_a_glance: bool
     faults: list[tuple[int, str]] = field(default_factory=list)
     merged: dict[str, Path] = field(default_factory=dict)  # name of USING, in lower case -> what it is now
     members: list[str] = field(default_factory=list)  # the driving table, and those that table joins have added
@@ -208,7 +210,39 @@ class _Resolver:
             self.fault(fault.at, fault.message)
             return None
 
+    def _glance(self, tokens: Tokens, scope: list[str]) -> _Side:
+        """Find the names in an expression that is not read, and whether it is the key."""
+        columns, place = set[Path](), 0
+        while place < len(tokens):
+            first, place = place, place + 1
+            if tokens[first].type not in ("word", "quoted") or tokens[first].lower in KEYWORDS:
+                continue
+            while place + 1 < len(tokens) and tokens[place].lower == ".":
+                place += 2
+            if place == len(tokens) or tokens[place].lower != "(":
+                with suppress(ExpressionError):
+                    parts = tuple(each.name for each in tokens[first:place:2])
+                    columns.add(_Names(self, scope).resolve(parts, ""))
+        mark = self._mark_tokens(tokens, scope)
+        is_name = name_path(tokens) is not None and len(columns) == 1
+        return _Side(columns, is_name, write_tokens(tokens, {}), mark[0] if mark and self._covers(mark[1]) else None)
+
+    def _mark_tokens(self, tokens: Tokens, scope: list[str]) -> tuple[int, frozenset[str]] | None:
+        """Find what `_mark` finds, for a whole expression."""
+        tokens = strip_parentheses(tokens)
+        if name_path(tokens) is not None:
+            try:
+                return self._find_part(_Names(self, scope).resolve(tuple(each.name for each in tokens[::2]), ""))
+            except ExpressionError:
+                return None
+        if tokens[0].lower not in _COALESCING or find_end(tokens, 1) != len(tokens) - 1:
+            return None
+        inside = [self._mark_tokens(each, scope) if each else None for each in split_top(tokens[2:-1], ",")]
+        return _unite(inside)
+
     def _require(self, tokens: Tokens, scope: list[str], at: int) -> _Side:
+        if self.at_a_glance:
+            return self._glance(tokens, scope)
         end = tokens[-1].start + len(tokens[-1].text)
         for place, token in enumerate(tokens[:-1]):
             begins = place == 0 or tokens[place - 1].lower != "."
@@ -227,7 +261,12 @@ class _Resolver:
             raise QueryFault(at, f"an expression is longer than {MAX_BYTES} bytes")
         marks = self._mark(reading)
         top = marks.get(id(reading.tree))
-        return _Side(reading, self._write(reading, marks), top[0] if top and self._covers(top[1]) else None)
+        return _Side(
+            set(reading.columns.values()),
+            type(reading.tree).__name__ == "Column",
+            self._write(reading, marks),
+            top[0] if top and self._covers(top[1]) else None,
+        )
 
     def _covers(self, aliases: frozenset[str]) -> bool:
         """Tell whether one of these members is in every row so far."""
@@ -253,10 +292,9 @@ class _Resolver:
                 if mark is not None:
                     marks[id(node)] = mark
             elif name == "Anonymous" and (function := reading.function(node)) in (*_COALESCING, "("):
-                inside = [marks.get(id(each)) for each in node.expressions]
-                parts = {each[0] for each in inside if each is not None}
-                if None not in inside and len(parts) == 1 and (function != "(" or len(inside) == 1):
-                    marks[id(node)] = parts.pop(), frozenset().union(*(each[1] for each in inside if each))
+                mark = _unite([marks.get(id(each)) for each in node.expressions])
+                if mark is not None and (function != "(" or len(node.expressions) == 1):
+                    marks[id(node)] = mark
         return marks
 
     def _write(self, reading: Reading, marks: Mapping[int, tuple[int, frozenset[str]]]) -> str:
@@ -399,7 +437,7 @@ class _Resolver:
     def _name_key(self, side: _Side, right: str) -> str | None:
         """Return the key column of the lookup that an expression is, and nothing else."""
         paths = side.columns
-        if type(side.reading.tree).__name__ != "Column" or len(paths) != 1:
+        if not side.is_name or len(paths) != 1:
             return None
         path = next(iter(paths))
         return find(path[1], self.key[right]) if path[0] == right and len(path) == 2 else None
@@ -476,6 +514,8 @@ class _Resolver:
         if side is None:
             return
         if item.name is None:
+            if self.at_a_glance:  # more is told when it is read
+                return
             self.fault(item.at, "an expression needs an alias: write AS and the column's name behind it")
             return
         yield item.name, side.text, ""
@@ -501,6 +541,14 @@ class _Resolver:
         if missing:
             said = "the target's key is not selected completely: each of its rows is found by it"
             self.fault(self.query.select_at, f"{said}; select {', '.join(missing)} as it is")
+
+
+def _unite(marks: Sequence[tuple[int, frozenset[str]] | None]) -> tuple[int, frozenset[str]] | None:
+    """Return the one part of the key that all of several columns are, and of which members."""
+    known = [each for each in marks if each is not None]
+    if not known or len(known) < len(marks) or len({part for part, _ in known}) > 1:
+        return None
+    return known[0][0], frozenset().union(*(members for _, members in known))
 
 
 def _write_path(path: Path) -> str:

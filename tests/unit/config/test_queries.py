@@ -11,11 +11,11 @@ from ruamel.yaml import YAML
 
 from enrich.base.errors import ConfigError, Fault
 from enrich.base.spec import CompiledJob, JoinSpec
+from enrich.operations.loading import load_project
 from enrich.project.checks import check_job
 from enrich.project.compile import check_file, compile_job
 from enrich.project.ddl import read_ddl_type
 from enrich.project.models import Job
-from enrich.project.project import load_project
 from enrich.project.queryfile import expand_query
 from enrich.project.querytext import write_query
 from enrich.project.shape import JOB, build_model
