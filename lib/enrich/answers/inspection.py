@@ -12,7 +12,7 @@ from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
 from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.schemas import name_of
-from enrich.base.spec import DataType, JoinSpec
+from enrich.base.spec import DataType
 from enrich.delta import tables
 from enrich.delta.runs import RunsTable
 from enrich.operations.loading import choose_jobs
@@ -22,10 +22,10 @@ from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_plan
 from enrich.progress.target import read_quarantine_state, read_target
 from enrich.project.compile import check_file, compile_job
+from enrich.project.kinds import JOBS
 from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
-from enrich.project.queryfile import list_sources
-from enrich.project.querytext import write_query
+from enrich.project.querynames import list_sources
 from enrich.project.statictypes import check_types
 from enrich.project.suitefiles import check_columns, list_leaves
 
@@ -180,7 +180,7 @@ def sql(project: Project, job: str) -> str:
     (name,) = choose_jobs(project, [job], ())
     known = project.jobs[name]
     opened = Workplace(project, [name], run_id="").open_job(known)
-    text = write_query(opened.spec, list_sources(known)) if isinstance(opened.spec, JoinSpec) else None
+    text = JOBS[known.kind].write_query(opened.spec, list_sources(known))
     if text is None:
         raise ConfigError(
             f"job {name!r} is no query: SQL has no words for its kind or for one of its joins",

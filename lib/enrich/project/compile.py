@@ -14,7 +14,7 @@ from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
-from enrich.project.queryfile import rewrite
+from enrich.project.querynames import rewrite
 from enrich.project.statictypes import only_compares, step_into
 
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]

@@ -22,7 +22,7 @@ from enrich.base.stores import remember_settings
 from enrich.base.suites import Suite
 from enrich.project.checks import check_job
 from enrich.project.models import Job, Settings
-from enrich.project.queryfile import expand_query
+from enrich.project.querynames import expand_query
 from enrich.project.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
 from enrich.project.shape import JOB, build_model
 from enrich.project.suitefiles import load_suite

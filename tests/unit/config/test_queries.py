@@ -10,14 +10,14 @@ import pytest
 from ruamel.yaml import YAML
 
 from enrich.base.errors import ConfigError, Fault
-from enrich.base.spec import CompiledJob, JoinSpec
+from enrich.base.spec import CompiledJob
 from enrich.operations.loading import load_project
 from enrich.project.checks import check_job
 from enrich.project.compile import check_file, compile_job
 from enrich.project.ddl import read_ddl_type
+from enrich.project.kinds import JOBS
 from enrich.project.models import Job
-from enrich.project.queryfile import expand_query
-from enrich.project.querytext import write_query
+from enrich.project.querynames import expand_query
 from enrich.project.shape import JOB, build_model
 from enrich.project.statictypes import check_types
 from enrich.project.yamlfile import Tree
@@ -93,8 +93,7 @@ def test_a_query_is_the_job_beside_it(entry: dict[str, Any]) -> None:
     ]
 
     # The job as a query again means the same.
-    assert isinstance(same.spec, JoinSpec)
-    text = write_query(same.spec, wanted["sources"])
+    text = JOBS["join"].write_query(same.spec, wanted["sources"])
     assert text is not None
     again, faults = read({"query": text}, {table: table for table in wanted["sources"].values()})
     assert (again is not None, faults) == (True, []), text

@@ -19,6 +19,7 @@ class ForeignKey(JoinSyntax):
     name = "foreign_key"
     says = "'on' gives the lookup's key"
     needs = ("on",)
+    in_sql = True
 
     def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
         """One expression for each key column, and at most one join of a job that keeps the lookup's own rows."""

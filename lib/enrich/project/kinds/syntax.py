@@ -111,6 +111,7 @@ class JoinSyntax:
     hows: tuple[str, ...] = ("inner", "left", "right", "full")
     # Whether expressions of the rows say which rows of the lookup are meant; such a reference may be null.
     refers = True
+    in_sql = False  # whether SQL has words for it
     gives_list = False  # whether a row gets a list of the lookup's rows
     # Words of its own for why a row is not in the target, or has no partner -> what they mean; of several references of
     # one row the first of these stands for the row.
@@ -158,6 +159,10 @@ class JobSyntax:
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve a job against its tables; it can be run when the compiler has no fault."""
         raise NotImplementedError
+
+    def write_query(self, spec: Any, sources: Mapping[str, str]) -> str | None:  # noqa: ARG002 - none but of joins
+        """Return the SQL query that gives a job's rows over its ``sources`` (alias -> name); None: there is none."""
+        return None
 
     def trace(self, spec: Any) -> ColumnSources:
         """Return which columns of which sources each column of the target comes from."""

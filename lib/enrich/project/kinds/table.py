@@ -21,6 +21,7 @@ class Table(JoinSyntax):
     name = "table"
     says = "both sides share the key"
     refers = False
+    in_sql = True
 
     def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:  # noqa: ARG002
         """Both keys have as many columns."""
