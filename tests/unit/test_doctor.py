@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import enrich
 from enrich.answers import doctor
 from enrich.answers.doctor import Checkup, Diagnosis, check_machine
 from enrich.progress.cursor import name_application
+from enrich.spark.jars import find_delta_jars, list_lacking_names
 from kit.command import call, restored
 from kit.project import CONF, write_project
 
@@ -195,3 +197,18 @@ def test_a_runs_table_that_cannot_be_read_is_a_fault(home: Path) -> None:
     (fault,) = problems(found, "tables")
     assert (fault.level, found.exit_code) == ("fault", fault.exit_code)
     assert fault.exit_code > 0
+
+
+def test_jars_in_which_names_are_missing_are_told(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "delta.jar"
+    with zipfile.ZipFile(jar, "w") as written:
+        written.writestr(
+            "org/apache/spark/sql/delta/commands/DMLWithDeletionVectorsHelper$.class", "processUnmodifiedData"
+        )
+    monkeypatch.setattr(doctor, "find_delta_jars", lambda *_, **__: (jar,))
+    (jars,) = check(home, "jars")
+    assert (jars.level, "are written by MERGE" in jars.message) == ("advice", True)
+    assert "findFilesWithMatchingRows" in jars.message
+    assert "processUnmodifiedData" not in jars.message
+    monkeypatch.undo()
+    assert list_lacking_names(find_delta_jars()) == []

@@ -32,7 +32,7 @@ from enrich.operations.workplace import Workplace
 from enrich.progress.continuity import find_way_on
 from enrich.project.models import Job
 from enrich.project.project import Project
-from enrich.spark.jars import find_delta_jars, require_java
+from enrich.spark.jars import find_delta_jars, list_lacking_names, require_java
 
 OK, ADVICE, FAULT, UNKNOWN = "ok", "advice", "fault", "unknown"
 
@@ -105,7 +105,10 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
             yield describe_fault("java", "java", error)
         try:
             if jars := find_delta_jars(project.settings.spark.jars, fetch=False):
-                yield Diagnosis("jars", OK, str(jars[0].parent), f"{len(jars)} jars")
+                lacking = list_lacking_names(jars)
+                message = f"they lack {', '.join(lacking)}: rows are written by MERGE, which reads more of a target"
+                told = (ADVICE, message) if lacking else (OK, f"{len(jars)} jars")
+                yield Diagnosis("jars", told[0], str(jars[0].parent), told[1])
             else:
                 message = "they are not in the cache, or damaged; the first run fetches them from Maven"
                 yield Diagnosis("jars", ADVICE, "Delta jars", message, "python -m enrich.spark")

@@ -19,6 +19,12 @@ MERGE_COLUMNS = (
 # A MERGE adds these only where it writes deletion vectors.
 VECTOR_COLUMNS = ("_metadata", "filepath", "dvfilepath", "rowindexcol", "deletionvectorid")
 
+# What a commit by position calls of Delta's ``commands``, by class, and no release promises.
+POSITIONAL = {
+    "DeletionVectorBitmapGenerator": ("buildRowIndexSetsForFilesMatchingCondition",),
+    "DMLWithDeletionVectorsHelper": ("findFilesWithMatchingRows", "processUnmodifiedData"),
+}
+
 QUARANTINE_SUFFIX = "__quarantine"
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 

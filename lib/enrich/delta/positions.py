@@ -22,15 +22,13 @@ from pyspark.sql import types as T
 
 from enrich.base.errors import Conflict
 from enrich.base.failpoints import pass_point
-from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, POSITIONAL, VECTOR_COLUMNS
 from enrich.base.spec import FILE, OPERATION, ROW, WAS, quote
 from enrich.delta.tables import CHANGE_FEED, VECTORS
 
 if TYPE_CHECKING:
     from enrich.delta.sink import Changed
 
-POSITIONAL = ("DeletionVectorBitmapGenerator", "DMLWithDeletionVectorsHelper")
-"""Classes of Delta's ``commands`` that are called here, and that no release promises."""
 FEW = 100_000  # rows that are sent to every task, and that one task writes
 _KNOWN = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"}

@@ -14,14 +14,17 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, distribution, version
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.extras import SPARK, describe_missing, install
+from enrich.base.names import POSITIONAL
 
 log = logging.getLogger(__name__)
 
@@ -135,6 +138,16 @@ def find_delta_jars(
             hint="free some space there, or set ENRICH_CACHE to a directory that can be written",
         ) from error
     return found
+
+
+def list_lacking_names(jars: Sequence[Path]) -> list[str]:
+    """Return what a commit by position calls and Delta does not have in these jars: then rows are written by MERGE."""
+    found = dict.fromkeys(POSITIONAL, b"")
+    for path, name in product(jars, POSITIONAL):
+        with suppress(KeyError, OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as jar:  # it may be in another one
+            found[name] += jar.read(f"org/apache/spark/sql/delta/commands/{name}$.class")
+    needed = [(name, each) for name, methods in POSITIONAL.items() for each in methods]
+    return [f"{name}.{each}" for name, each in needed if each.encode() not in found[name]]
 
 
 def find_cache_directory() -> Path:
