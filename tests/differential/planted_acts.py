@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from differential.acts import LATE
 from differential.alterations import Alteration
 from differential.planting import wrap
-from enrich.delta import feeds, reads
+from enrich.delta import reads
 from enrich.steps import source_changes
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _forget_partitions(patch: pytest.MonkeyPatch, _: Mine) -> None:
     def around(read: Any, *args: Any, **how: Any) -> Any:
         return read(*args, **how)._replace(repartitioned=())
 
-    wrap(patch, feeds, "read_range", around)
+    wrap(patch, tables, "read_range", around)
     wrap(patch, reads, "_find_snapshot", lambda _find, _relation, latest, _last: latest)
 
 
@@ -47,7 +47,7 @@ def _pass_over_holes(patch: pytest.MonkeyPatch, _: Mine) -> None:
     def around(read: Any, *args: Any, **how: Any) -> Any:
         return read(*args, **how)._replace(lost=())
 
-    wrap(patch, feeds, "read_range", around)
+    wrap(patch, tables, "read_range", around)
 
 
 def _merge_ranges(patch: pytest.MonkeyPatch, _: Mine) -> None:

@@ -16,8 +16,8 @@ import pytest
 from deltalake import DeltaTable
 
 from enrich import load_project, plan, verify
-from enrich.delta import feeds, tables
-from enrich.delta.feeds import Told
+from enrich.delta import tables
+from enrich.delta.tables import Told
 from enrich.frames import changes
 from enrich.steps import source_changes
 from faults.stops import Crash, Place, crash_at
@@ -119,8 +119,8 @@ def test_what_keeps_several_commits_is_no_hole(notes: Lab, monkeypatch: pytest.M
     with monkeypatch.context() as patched:  # as an object store is listed; delta-rs ends a table's URI with a slash
         patched.setattr(tables, "find_local_path", lambda _: None)
         assert tables.list_log(f"file://{notes.path('notes')}/") == (set(range(6)), [])
-    assert feeds.read_range(notes.path("notes"), (1, 5)) == Told()
-    assert feeds.find_damage(notes.path("notes"), 5) is None
+    assert tables.read_range(notes.path("notes"), (1, 5)) == Told()
+    assert tables.find_damage(notes.path("notes"), 5) is None
     (log / f"{4:020d}.checkpoint.{1:010d}.{2:010d}.parquet").unlink()
     assert [each.error for each in notes.run_all().jobs] == [None] * 3
     assert list_differing(notes) == []

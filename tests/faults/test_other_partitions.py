@@ -16,8 +16,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from enrich import load_project, plan, verify
 from enrich.base.result import JobResult
-from enrich.delta import feeds, reads, tables
-from enrich.delta.feeds import Told
+from enrich.delta import reads, tables
+from enrich.delta.tables import Told
 from enrich.steps import source_changes
 from kit.lab import FEED, Lab, Prepared
 
@@ -173,19 +173,19 @@ def test_a_window_that_ends_before_the_overwrite_is_read_as_the_table_was_then(o
 def read_by_the_latest(patch: pytest.MonkeyPatch) -> None:
     """Plant the bug: a feed is read as Delta does, and nobody looks at partition columns."""
     patch.setattr(source_changes, "read_range", lambda *_: Told())
-    patch.setattr(feeds, "read_range", lambda *_: Told())
+    patch.setattr(tables, "read_range", lambda *_: Told())
     patch.setattr(reads, "_find_snapshot", lambda _, latest, __: latest)
 
 
 def look_at_the_ends_alone(patch: pytest.MonkeyPatch) -> None:
     """Plant the bug: a window whose two ends have the same partition columns is taken to be whole."""
-    read = feeds.read_range
+    read = tables.read_range
 
     def plant(uri: str, window: tuple[int, int], partitions: Any = None) -> Told:
         ends = [getattr(tables.state_at(uri, version), "partitions", None) for version in window]
         return Told() if ends[0] == ends[1] else read(uri, window, partitions)
 
-    patch.setattr(feeds, "read_range", plant)
+    patch.setattr(tables, "read_range", plant)
 
 
 @pytest.mark.parametrize(

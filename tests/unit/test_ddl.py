@@ -6,7 +6,7 @@ import pytest
 
 from enrich.base.schemas import name_of
 from enrich.dumps.layout import read_columns
-from enrich.project.ddl import read_ddl_type
+from enrich.project.statictypes import read_ddl_type
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from enrich.answers.reasons import Reason
 from enrich.base.errors import EnrichError
 from enrich.base.names import find_quarantine, identify
 from enrich.base.spec import COMMIT, TEXT_TYPE, WEIGHT, Affected, Step, name_reference
-from enrich.delta import feeds, reads, tables
+from enrich.delta import reads, tables
 from enrich.frames import join, normalise
 from enrich.frames.columns import drop_nulls, has_null, name_parts, unite
 from enrich.frames.join import VERDICT
@@ -253,7 +253,7 @@ def _find_moves(run: Inquiry, asked: Question, lost: DataFrame, window: tuple[in
     source, uri = run.plan.spec.sources[asked.alias], run.plan.tables[asked.alias].uri
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
     net, parts = F.sum(WEIGHT), name_parts(asked.columns, asked.names)
-    if not feeds.read_range(uri, window).is_whole:
+    if not tables.read_range(uri, window).is_whole:
         return None
     try:
         feed = normalise.normalise_keys(reads.read_change_feed(run.session, uri, window, columns), source)

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import RunFailed
-from enrich.delta import feeds, stores, tables
+from enrich.delta import stores, tables
 from enrich.delta.tables import TableState, keeps_values
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -18,7 +18,7 @@ _TO_B85 = str.maketrans(_Z85, _B85)
 
 
 def _can_open(uri: str, version: int) -> bool:
-    return tables.state_at(uri, version) is not None and feeds.find_damage(uri, version) is None
+    return tables.state_at(uri, version) is not None and tables.find_damage(uri, version) is None
 
 
 def find_feed_start(
@@ -43,7 +43,7 @@ def find_feed_start(
         if has_schema and not _keeps_columns(uri, version, used):
             break
         # Where Delta's feed would say null, the snapshots at both sides are compared.
-        if has_schema and feeds.read_range(uri, (version - 1, version)).repartitioned:
+        if has_schema and tables.read_range(uri, (version - 1, version)).repartitioned:
             if missing or before or not (_can_open(uri, version - 1) and _can_open(uri, version)):
                 break
         elif not _has_files(uri, found):

@@ -14,11 +14,10 @@ import pyarrow.compute as pc
 from enrich.base.errors import Blocked, ConfigError
 from enrich.dumps import files
 from enrich.dumps.convert import convert_texts
-from enrich.dumps.dialect import BACKSLASH, Dialect
 from enrich.dumps.files import DumpFile, open_lines
 from enrich.dumps.layout import is_text
 from enrich.dumps.reading import Batch, Reading, gather
-from enrich.dumps.result import FIELDS, SYNTAX
+from enrich.dumps.result import BACKSLASH, FIELDS, SYNTAX, Dialect
 
 DELIMITERS = (",", ";", "\t", "|")
 

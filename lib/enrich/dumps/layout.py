@@ -15,7 +15,7 @@ from enrich.base.schemas import build_struct, fields_of
 from enrich.base.spec import PREFIX, DataType
 from enrich.delta.tables import make_arrow_schema
 from enrich.project.checks import NOT_IN_COLUMN
-from enrich.project.ddl import read_ddl_type
+from enrich.project.statictypes import read_ddl_type
 
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 BYTES = (

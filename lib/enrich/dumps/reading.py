@@ -24,8 +24,7 @@ from typing import Generic, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.dumps.dialect import BACKSLASH, NULLS, Dialect
-from enrich.dumps.result import SHOWN, BadLines, Notice
+from enrich.dumps.result import BACKSLASH, NULLS, SHOWN, BadLines, Dialect, Notice
 
 ROWS = 50_000
 """Rows that are held in memory at once ..."""

@@ -33,7 +33,6 @@ from enrich.base.errors import Blocked, ConfigError, show_text
 from enrich.dumps import delimited
 from enrich.dumps.convert import convert_column, convert_values, find_lost, is_whole
 from enrich.dumps.delimited import DELIMITERS
-from enrich.dumps.dialect import Dialect
 from enrich.dumps.files import CSV, JSON, PARQUET, DumpFile, open_bytes, open_lines
 from enrich.dumps.layout import (
     Known,
@@ -46,7 +45,7 @@ from enrich.dumps.layout import (
     spell_fields,
 )
 from enrich.dumps.reading import ROWS, Batch, Marks, Reading, gather
-from enrich.dumps.result import NULL_KEY, REPEATED, SYNTAX, UNKNOWN
+from enrich.dumps.result import NULL_KEY, REPEATED, SYNTAX, UNKNOWN, Dialect
 
 log = logging.getLogger("enrich")
 

@@ -20,8 +20,8 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import SourceSpec
-from enrich.delta import feeds, reads, tables
-from enrich.delta.feeds import Told, find_damage
+from enrich.delta import reads, tables
+from enrich.delta.tables import Told, find_damage
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
@@ -39,11 +39,11 @@ FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 
 
 def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
-    """Read what the commits of a range say of its feed; errors as ``feeds.read_range``."""
+    """Read what the commits of a range say of its feed; errors as ``tables.read_range``."""
     table, cursor = plan.tables[alias], plan.target.cursor
     mark = None if cursor is None else cursor.sources.get(alias)
     known = mark.partitions if mark is not None and mark.to == window[0] else None
-    return feeds.read_range(table.uri, window, known)
+    return tables.read_range(table.uri, window, known)
 
 
 def keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:

@@ -18,7 +18,7 @@ from enrich.base.errors import ConfigError, did_you_mean
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
 from enrich.dumps.layout import make_schema
-from enrich.project.ddl import read_ddl_type
+from enrich.project.statictypes import read_ddl_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

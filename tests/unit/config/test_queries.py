@@ -14,12 +14,11 @@ from enrich.base.spec import CompiledJob
 from enrich.operations.loading import load_project
 from enrich.project.checks import check_job
 from enrich.project.compile import check_file, compile_job
-from enrich.project.ddl import read_ddl_type
 from enrich.project.kinds import JOBS
 from enrich.project.models import Job
 from enrich.project.querynames import expand_query
 from enrich.project.shape import JOB, build_model
-from enrich.project.statictypes import check_types
+from enrich.project.statictypes import check_types, read_ddl_type
 from enrich.project.yamlfile import Tree
 from kit.project import write_project
 

@@ -14,11 +14,10 @@ from pyarrow import parquet
 
 from enrich.base.errors import Blocked, ConfigError
 from enrich.dumps import files
-from enrich.dumps.dialect import Dialect
 from enrich.dumps.files import DumpFile
 from enrich.dumps.layout import Known
 from enrich.dumps.reading import Marks
-from enrich.dumps.result import DumpOptions, choose_dialect
+from enrich.dumps.result import Dialect, DumpOptions, choose_dialect
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged, stage_dump
 
 
