@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from differential.acts import LATE
 from differential.alterations import Alteration
 from differential.planting import wrap
-from enrich.delta import reads
+from enrich.delta import reads, tables
 from enrich.steps import source_changes
 
 if TYPE_CHECKING:
