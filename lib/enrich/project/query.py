@@ -307,7 +307,12 @@ class _Reader:
         if self.token.type == "end":
             raise QueryFault(0, "the query is empty")
         self._open()
-        query.items = self._read_items()
+        while True:
+            if self.look() == "from":
+                self.fail("a column is missing before FROM; a comma is too many")
+            query.items.append(self._read_item())
+            if not self.take(","):
+                break
         if self.look() != "from":
             raise QueryFault(query.select_at, "a query names its tables: FROM is missing behind the columns")
         behind = self.token
@@ -346,34 +351,26 @@ class _Reader:
         self.at += 1
         if self.look() == "distinct":
             self.fail("DISTINCT is not possible: a job gives one row for a key")
-        if self.look() == "transform" and self.look(1) == "(" and self._is_script():
-            self.fail("TRANSFORM ... USING runs a program, which no job may")
+        if self.look() == "transform" and self.look(1) == "(":
+            behind = find_end(self.tokens, self.at + 1) + 1
+            if behind < len(self.tokens) and self.tokens[behind].lower == "using":
+                self.fail("TRANSFORM ... USING runs a program, which no job may")
         if self.look() == "from":
             self.fail("SELECT has no columns; name them, or write *", first)
-
-    def _is_script(self) -> bool:
-        end = find_end(self.tokens, self.at + 1)
-        return end + 1 < len(self.tokens) and self.tokens[end + 1].lower == "using"
 
     def _refuse_rest(self) -> None:
         """Note each clause that no job has; what is no clause is not expected."""
         if self.look() == "|" and self.look(1) == ">":
             self.fail("'|>' is not possible; write the clauses of one SELECT")
         while self.token.type != "end":
-            if not self._note_clause():
+            if (found := self._find_clause()) is not None:
+                self.query.faults.append((self.token.start, _CLAUSES[found]))
+                self.at += len(found.split())
+            else:
                 said = self.token.text if self.token.lower or self.token.type == "quoted" else "a literal"
                 self.fail(f"did not expect {said.upper() if self.look() in _JOINS | {'on'} else said!r} here")
             while self.token.type != "end" and self._find_clause() is None:
                 self.at = find_end(self.tokens, self.at) + 1 if self.look() in ("(", "[") else self.at + 1
-
-    def _note_clause(self) -> bool:
-        """Note the refused clause that begins here, and step into it."""
-        found = self._find_clause()
-        if found is None:
-            return False
-        self.query.faults.append((self.token.start, _CLAUSES[found]))
-        self.at += len(found.split())
-        return True
 
     def _find_clause(self) -> str | None:
         """Return the refused clause that begins here, as a key of ``_CLAUSES``."""
@@ -401,8 +398,10 @@ class _Reader:
                 opened.append((word, self.at))
             elif word in (")", "]") or (word == "end" and opened and opened[-1][0] == "case"):
                 self._close(opened)
-            elif word == "from" and opened and not self._is_inner_from(opened[-1]):
-                self.fail(f"{_ENDS[opened[-1][0]]} is missing before FROM")
+            elif word == "from" and opened and self.look(-1) != "distinct":
+                called = self.tokens[opened[-1][1]].lower  # of extract(year from x), for instance
+                if opened[-1][0] != "(" or "from" not in SEPARATORS.get(called, ()):
+                    self.fail(f"{_ENDS[opened[-1][0]]} is missing before FROM")
             elif word == ":" and not angles:
                 self._refuse_colon(closed=closed)
             # Of types such as array<struct<a: int>>.
@@ -436,11 +435,6 @@ class _Reader:
             return word == "join" or after in _JOINS | {"outer"}
         return word in _BEHIND and self._find_clause() is not None and after not in (".", "(")
 
-    def _is_inner_from(self, opened: tuple[str, int]) -> bool:
-        """Tell whether FROM belongs to a function such as ``extract(year from x)`` or to IS DISTINCT FROM."""
-        called = self.tokens[opened[1]].lower if opened[0] == "(" else ""
-        return self.look(-1) == "distinct" or "from" in SEPARATORS.get(called, ())
-
     def _check_bracket(self, start: int) -> None:
         """Refuse a query in parentheses."""
         if self.look(1) in ("select", "with", "from", "values"):
@@ -454,15 +448,6 @@ class _Reader:
         self.fail(f"a parameter such as ':{self.tokens[self.at + 1].text}' is not possible; write the value")
 
     # --- SELECT
-
-    def _read_items(self) -> list[Item]:
-        items = []
-        while True:
-            if self.look() == "from":
-                self.fail("a column is missing before FROM; a comma is too many")
-            items.append(self._read_item())
-            if not self.take(","):
-                return items
 
     def _read_item(self) -> Item:
         start = self.at

@@ -355,7 +355,12 @@ class _Resolver:
             left = cast(Path, sides[part][0])
             merged[name.lower()] = self._merge(join.how, left, (right, names[part]), part if is_table else None)
         if is_table:
-            self._widen(join.how, right)
+            both, alone = {each | {right} for each in self.patterns}, {frozenset([right])}
+            kept = self.patterns if join.how in ("left", "full") else set()
+            every = both | kept | (alone if join.how in ("right", "full") else set())
+            # What meets a pattern meets all that hold it: the smallest ones say everything.
+            self.patterns = {each for each in every if not any(other < each for other in every)}
+            self.members.append(right)
         self._show(join, scope, merged)
         self.merged |= merged
         return {"kind": "table", "how": join.how} if is_table else {"kind": "foreign_key", "on": texts, "how": join.how}
@@ -368,13 +373,6 @@ class _Resolver:
         if how == "full":
             return (_WRITTEN, f"coalesce({_write_path(left)}, {_write_path(right)})")
         return right if how == "right" else left
-
-    def _widen(self, how: str, right: str) -> None:
-        both = {each | {right} for each in self.patterns}
-        self.patterns = {"inner": both, "left": both | self.patterns, "right": both | {frozenset([right])}}.get(
-            how, both | self.patterns | {frozenset([right])}
-        )
-        self.members.append(right)
 
     def _show(self, join: JoinPart, scope: list[str], merged: Mapping[str, Path]) -> None:
         """Put the lookup's columns behind those of ``*``; the columns of USING come once and first."""
@@ -422,7 +420,11 @@ class _Resolver:
         for conjunct in _list_conjuncts(condition):
             at, sides = conjunct[0].start, _split_equality(conjunct)
             read = [self._require(strip_parentheses(side), [*scope, right], side[0].start) for side in sides]
-            names = [self._name_key(side, right) for side in read]
+            names = []  # the key column of the lookup that a side is, and nothing else
+            for side in read:
+                alias, *column = next(iter(side.columns), ("",))
+                is_column = side.is_name and alias == right and len(column) == 1
+                names.append(find(column[0], self.key[right]) if is_column else None)
             pairs = [
                 (name, other)
                 for name, other in zip(names, read[::-1], strict=True)
@@ -442,14 +444,6 @@ class _Resolver:
             raise QueryFault(extra[0][0][0].start, self._explain_extra(join, extra[0][1]))
         self._require_whole(join, found)
         return found
-
-    def _name_key(self, side: _Side, right: str) -> str | None:
-        """Return the key column of the lookup that an expression is, and nothing else."""
-        paths = side.columns
-        if not side.is_name or len(paths) != 1:
-            return None
-        path = next(iter(paths))
-        return find(path[1], self.key[right]) if path[0] == right and len(path) == 2 else None
 
     def _explain_extra(self, join: JoinPart, columns: set[Path]) -> str:
         """Say where a condition belongs that is more than the key."""
@@ -689,17 +683,13 @@ def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> Job:
     meaning = resolve_query(tree.query, sources, keys, tables)
     if meaning.faults:
         raise ConfigError.of(_place(meaning.faults, tree.file, tree.query.text))
-    return _replace_parts(job, meaning, replace(tree, places=meaning.places))
-
-
-def _replace_parts(job: Job, meaning: Meaning, tree: QueryTree) -> Job:
     parts: dict[str, Any] = {
         "join": {alias: type(job).read_join(join) for alias, join in meaning.parts["join"].items()},
         "select": meaning.parts.get("select"),
         "where": meaning.parts.get("where"),
     }
     found = job.model_copy(update=parts)
-    found._tree, found._stars = tree, meaning.stars
+    found._tree, found._stars = replace(tree, places=meaning.places), meaning.stars
     return found
 
 
