@@ -263,11 +263,6 @@ class Job(Model):
     _tree: Tree | None = PrivateAttr(default=None)
     _stars: Mapping[str, str] = PrivateAttr(default={})  # target columns that a star of the query gives -> the star
 
-    @staticmethod
-    def read_join(value: Any) -> Join:
-        """Return a join, as a file has it."""
-        return Join.model_validate(value)
-
     @property
     def file(self) -> str:
         """The job's file, relative to the project directory."""

@@ -128,11 +128,6 @@ def place_fault(error: ExpressionError, at: int) -> tuple[int, str]:
     return (int(found[1]) - 1 if found and not is_limit else at), _PLACE.sub("", said, count=1)
 
 
-def find_position(text: str, at: int) -> tuple[int, int]:
-    """Return line and column of an offset, both from 1; a line ends with a line feed."""
-    return text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
-
-
 def read_query(text: str, sources: Collection[str]) -> Query:
     """Cut a query into its clauses; ``sources`` are the aliases of the job's file that FROM may name."""
     query = Query(text)
@@ -403,7 +398,9 @@ class _Reader:
                 if opened[-1][0] != "(" or "from" not in SEPARATORS.get(called, ()):
                     self.fail(f"{_ENDS[opened[-1][0]]} is missing before FROM")
             elif word == ":" and not angles:
-                self._refuse_colon(closed=closed)
+                path = "':' is no operator of Spark; get_json_object or variant_get read a path"
+                named = f"a parameter such as ':{self.tokens[self.at + 1].text}' is not possible; write the value"
+                self.fail(path if closed else named)
             # Of types such as array<struct<a: int>>.
             angles += word == "<" and before is not None and before.lower in ("array", "map", "struct")
             angles -= len(word) if angles and word in (">", ">>") else 0
@@ -441,11 +438,6 @@ class _Reader:
             is_exists = self.at > start and self.look(-1) == "exists"
             what = "EXISTS with a subquery" if is_exists else "a subquery"
             self.fail(f"{what} is not possible: join the table; {_NEXT}", self.tokens[self.at - is_exists])
-
-    def _refuse_colon(self, *, closed: bool) -> None:
-        if closed:
-            self.fail("':' is no operator of Spark; get_json_object or variant_get read a path")
-        self.fail(f"a parameter such as ':{self.tokens[self.at + 1].text}' is not possible; write the value")
 
     # --- SELECT
 

@@ -27,7 +27,6 @@ from enrich.project.query import (
     QueryFault,
     Tokens,
     find_end,
-    find_position,
     name_path,
     place_fault,
     read_query,
@@ -361,7 +360,11 @@ class _Resolver:
             # What meets a pattern meets all that hold it: the smallest ones say everything.
             self.patterns = {each for each in every if not any(other < each for other in every)}
             self.members.append(right)
-        self._show(join, scope, merged)
+        # Of `*`, the columns of USING come once and first.
+        of_right = [(name, (right, name)) for name in self.columns[right]]
+        spelt = {name.lower(): name for name, _ in (of_right if join.how == "right" else self.visible)}
+        first = [(spelt.get(name, name), path) for name, path in merged.items()]
+        self.visible = [*first, *(each for each in [*self.visible, *of_right] if each[0].lower() not in merged)]
         self.merged |= merged
         return {"kind": "table", "how": join.how} if is_table else {"kind": "foreign_key", "on": texts, "how": join.how}
 
@@ -373,15 +376,6 @@ class _Resolver:
         if how == "full":
             return (_WRITTEN, f"coalesce({_write_path(left)}, {_write_path(right)})")
         return right if how == "right" else left
-
-    def _show(self, join: JoinPart, scope: list[str], merged: Mapping[str, Path]) -> None:
-        """Put the lookup's columns behind those of ``*``; the columns of USING come once and first."""
-        right = join.table.alias
-        of_right = [(name, (right, name)) for name in self.columns[right]]
-        spelt = {name.lower(): name for name, _ in (of_right if join.how == "right" else self.visible)}
-        first = [(spelt.get(name, name), path) for name, path in merged.items()]
-        self.visible = [*first, *(each for each in [*self.visible, *of_right] if each[0].lower() not in merged)]
-        del scope
 
     def _read_using(self, join: JoinPart, scope: list[str]) -> dict[str, tuple[Any, int, int | None]]:
         """Return key column -> (the left path, its offset, the part of the job's key that it is)."""
@@ -628,7 +622,7 @@ class QueryTree(Tree):
 
 def _find_spot(file: Tree, text: str, offset: int) -> str:
     """Return where an offset of the query is; of a text that is no block, YAML has moved the lines."""
-    line, column = find_position(text, offset)
+    line, column = text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
     if ("query",) not in file.blocks:
         return f"{file.at('query')}, line {line}, column {column} of the query"
     first, indent = file.blocks["query",]
@@ -677,6 +671,8 @@ def list_sources(job: Job) -> dict[str, str]:
 
 def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> Job:
     """Return the job that a query means over its tables' columns, if given; a ConfigError has all its faults."""
+    from enrich.project.models import Join
+
     tree = cast(QueryTree, job._tree)
     sources = tree.file.mapping("sources")
     keys = {alias: list_names(source["key"]) for alias, source in sources.items()}
@@ -684,7 +680,7 @@ def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> Job:
     if meaning.faults:
         raise ConfigError.of(_place(meaning.faults, tree.file, tree.query.text))
     parts: dict[str, Any] = {
-        "join": {alias: type(job).read_join(join) for alias, join in meaning.parts["join"].items()},
+        "join": {alias: Join.model_validate(join) for alias, join in meaning.parts["join"].items()},
         "select": meaning.parts.get("select"),
         "where": meaning.parts.get("where"),
     }
