@@ -365,7 +365,8 @@ class _Reader:
                 said = self.token.text if self.token.lower or self.token.type == "quoted" else "a literal"
                 self.fail(f"did not expect {said.upper() if self.look() in _JOINS | {'on'} else said!r} here")
             while self.token.type != "end" and self._find_clause() is None:
-                self.at = find_end(self.tokens, self.at) + 1 if self.look() in ("(", "[") else self.at + 1
+                behind = find_end(self.tokens, self.at) if self.look() in ("(", "[") else self.at
+                self.at = min(behind + 1, len(self.tokens) - 1)
 
     def _find_clause(self) -> str | None:
         """Return the refused clause that begins here, as a key of ``_CLAUSES``."""
@@ -399,7 +400,7 @@ class _Reader:
                     self.fail(f"{_ENDS[opened[-1][0]]} is missing before FROM")
             elif word == ":" and not angles:
                 path = "':' is no operator of Spark; get_json_object or variant_get read a path"
-                named = f"a parameter such as ':{self.tokens[self.at + 1].text}' is not possible; write the value"
+                named = f"a parameter such as ':{self.look(1)}' is not possible; write the value"
                 self.fail(path if closed else named)
             # Of types such as array<struct<a: int>>.
             angles += word == "<" and before is not None and before.lower in ("array", "map", "struct")

@@ -412,6 +412,8 @@ class _Resolver:
         if len(split_top(condition, "or")) > 1:
             raise QueryFault(join.on_at, f"OR is not possible in ON: a row refers to one row of {right!r}, by its key")
         for conjunct in _list_conjuncts(condition):
+            if not conjunct:
+                raise QueryFault(join.on_at, "a condition is missing beside AND")
             at, sides = conjunct[0].start, _split_equality(conjunct)
             read = [self._require(strip_parentheses(side), [*scope, right], side[0].start) for side in sides]
             names = []  # the key column of the lookup that a side is, and nothing else

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -109,6 +111,23 @@ def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dic
     place = f"q:{entry['line']}:{entry['column']}"
     said = [fault.message.lower() for fault in faults if fault.where == place]
     assert any(all(str(word).lower() in each for word in entry["says"]) for each in said), faults
+
+
+def test_any_text_is_a_job_or_has_faults() -> None:
+    """Queries of the corpus with words that went, came or changed places: two thousand, the same ones every time."""
+    chance = random.Random(535951)
+    texts = [text for each in corpus()["accepted"] + corpus()["refused"] if len(text := text_of(each)) < 3_000]
+    words = sorted({word for text in texts for word in re.findall(r"\w+|\S", text)})
+    accepted = 0
+    for _ in range(2_000):
+        parts = re.findall(r"\s+|\w+|\S", chance.choice(texts)) or [""]
+        for _ in range(chance.randint(1, 3)):
+            place, other = chance.randrange(len(parts)), chance.randrange(len(parts))
+            parts[place] = chance.choice(["", f"{parts[place]} {chance.choice(words)} ", parts[other]])
+        found, faults = read({"query": "".join(parts)}, {table: table for table in corpus()["tables"]})
+        assert (found is None) == bool(faults), "".join(parts)
+        accepted += found is not None
+    assert 0 < accepted < 500
 
 
 FILE = """\
