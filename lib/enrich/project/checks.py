@@ -97,14 +97,21 @@ def _check_names(draft: Draft) -> None:
     seen: dict[str, str] = {}
     for alias in draft.tree.mapping("sources"):
         place = ("sources", alias)
-        if alias.lower() == "key":
-            draft.fault("the alias 'key' is reserved: in expressions it means the coalesced key", *place)
-        elif alias.startswith("_"):
-            draft.fault(f"the alias {alias!r} is reserved: enrich uses names that begin with '_' itself", *place)
-        elif alias.strip() and not _ALIAS.fullmatch(alias):
-            draft.fault(f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'", *place)
+        if (said := find_alias_fault(alias)) is not None:
+            draft.fault(said, *place)
         if (first := seen.setdefault(alias.lower(), alias)) != alias:
             draft.fault(f"the aliases {first!r} and {alias!r} differ only in upper and lower case", *place)
+
+
+def find_alias_fault(alias: str) -> str | None:
+    """Return why a source cannot be called so; of an empty name, which is a fault of its own, nothing."""
+    if alias.lower() == "key":
+        return "the alias 'key' is reserved: in expressions it means the coalesced key"
+    if alias.startswith("_"):
+        return f"the alias {alias!r} is reserved: enrich uses names that begin with '_' itself"
+    if alias.strip() and not _ALIAS.fullmatch(alias):
+        return f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'"
+    return None
 
 
 def _check_references(draft: Draft) -> None:

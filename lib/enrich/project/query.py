@@ -51,6 +51,8 @@ _CLAUSES = {
 _BEHIND = frozenset(word.partition(" ")[0] for word in _CLAUSES)
 _JOINS = split_words("join inner cross left right full natural semi anti")
 _ENDS = {"(": "')'", "[": "']'", "case": "END"}
+_DEPTHS = {"(": 1, "[": 1, "case": 1, ")": -1, "]": -1, "end": -1}
+_SELECTS = ("select", "with", "values")
 _AGGREGATED = split_words("over filter within")
 _SIDES = {"": "inner", "inner": "inner", "left": "left", "right": "right", "full": "full"}
 _STATEMENTS = split_words(
@@ -184,7 +186,7 @@ def split_top(tokens: Tokens, *words: str) -> list[Tokens]:
     parts, start, depth, between = [], 0, 0, False
     for place, token in enumerate(tokens):
         word = token.lower
-        depth += {"(": 1, "[": 1, "case": 1, ")": -1, "]": -1, "end": -1}.get(word, 0)
+        depth += _DEPTHS.get(word, 0)
         if depth == 0 and word == "between":
             between = True
         elif depth == 0 and word in words:
@@ -430,12 +432,16 @@ class _Reader:
             distinct = word == "from" and self.look(-1) == "distinct" and self.look(-2) in ("is", "not")
             return not distinct and (word != "|" or after == ">")
         if word in _JOINS:
-            return word == "join" or after in _JOINS | {"outer"}
+            return self._begins_join()
         return word in _BEHIND and self._find_clause() is not None and after not in (".", "(")
+
+    def _begins_join(self) -> bool:
+        """Tell ``left join`` from a name or a function ``left``."""
+        return self.look() == "join" or (self.look() in _JOINS and self.look(1) in _JOINS | {"outer"})
 
     def _check_bracket(self, start: int) -> None:
         """Refuse a query in parentheses."""
-        if self.look(1) in ("select", "with", "from", "values"):
+        if self.look(1) in (*_SELECTS, "from"):
             is_exists = self.at > start and self.look(-1) == "exists"
             what = "EXISTS with a subquery" if is_exists else "a subquery"
             self.fail(f"{what} is not possible: join the table; {_NEXT}", self.tokens[self.at - is_exists])
@@ -466,10 +472,8 @@ class _Reader:
                 self.fail("an expression has one alias", tokens[0])
             self.fail("an alias is a name, in backticks where it is no plain word", (*named, behind[0])[0])
         if len(named) > 1:
-            self.fail(
-                f"did not expect {named[1].text if named[1].lower or named[1].type == 'quoted' else 'a literal'!r}",
-                named[1],
-            )
+            said = named[1].text if named[1].lower or named[1].type == "quoted" else "a literal"
+            self.fail(f"did not expect {said!r}", named[1])
         return Item(at, expression, named[0].name)
 
     def _take_star(self) -> bool:
@@ -488,7 +492,7 @@ class _Reader:
 
     def _read_tables(self, depth: int) -> None:
         """Read the driving table, or joins in parentheses that begin with it."""
-        if self.look() == "(" and self.look(1) not in ("select", "with", "values"):
+        if self.look() == "(" and self.look(1) not in _SELECTS:
             opened = self.token
             if depth >= MAX_DEPTH:
                 self.fail(f"parentheses are nested deeper than {MAX_DEPTH} levels", self._first_of_from)
@@ -507,12 +511,7 @@ class _Reader:
         self.query.tables.append(self._read_table())
 
     def _is_reserved(self) -> bool:
-        word, after = self.look(), self.look(1)
-        if word in ("where", "on", "using") or word == "join":
-            return True
-        if word in _JOINS:
-            return after in _JOINS | {"outer"}
-        return self._find_clause() is not None
+        return self.look() in ("where", "on", "using") or self._begins_join() or self._find_clause() is not None
 
     def _read_table(self) -> Named:
         """Read a table's name and its alias."""
@@ -521,7 +520,7 @@ class _Reader:
         if word == "lateral":
             self.fail("LATERAL is not possible: a table's rows are joined by a key")
         if word == "(":
-            if after in ("select", "with", "values"):
+            if after in _SELECTS:
                 self.fail(f"a subquery is not possible: FROM names tables; {_NEXT}")
             self.fail("parentheses on the right of a join are not possible: a job joins from left to right")
         if word == "values":
@@ -555,7 +554,6 @@ class _Reader:
         else:
             alias = source
         self._refuse_behind_table()
-        self._check_alias(alias, name)
         return Named(source, alias, name.start)
 
     def _refuse_behind_table(self) -> None:
@@ -564,27 +562,13 @@ class _Reader:
         if found in ("tablesample", "pivot", "unpivot", "for") or (found or "").endswith("as of"):
             self.fail(_CLAUSES[str(found)])
 
-    def _check_alias(self, alias: str, token: Token) -> None:
-        if alias.lower() == "key":
-            self.fail("the alias 'key' is reserved; choose another", token)
-        if alias.startswith("_"):
-            self.fail(f"the alias {alias!r} is reserved: enrich uses names that begin with '_' itself", token)
-        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", alias):
-            self.fail(f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'", token)
-        for table in self.query.named:
-            if table.alias.lower() == alias.lower():
-                both = f"{alias!r} and {table.alias!r}" if table.alias != alias else f"{alias!r}"
-                self.fail(f"the alias {both} is there twice; give the table another alias", token)
-
     def _find_join(self) -> bool:
         """Tell whether a join begins here; refuse those that are none of a job's."""
-        word = self.look()
-        if word == ",":
-            self.at += 1
+        if self.take(","):
             if self.look() == "lateral":
                 self._read_table()
             self.fail("a comma between tables is not possible; write JOIN ... ON")
-        return word in _JOINS and (word == "join" or self.look(1) in _JOINS | {"outer"})
+        return self._begins_join()
 
     def _read_join(self, *, in_brackets: bool = False) -> None:
         first = self.token
@@ -634,7 +618,7 @@ def _find_alias(tokens: Tokens) -> int | None:
     for place, token in enumerate(tokens):
         word = token.lower
         before = tokens[place - 1] if place else None
-        depth += {"(": 1, "[": 1, "case": 1, ")": -1, "]": -1, "end": -1}.get(word, 0)
+        depth += _DEPTHS.get(word, 0)
         if depth or before is None:
             in_interval = False
             continue

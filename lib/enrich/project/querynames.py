@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.schemas import find
 from enrich.base.spec import DataType, quote
+from enrich.project.checks import find_alias_fault
 from enrich.project.expressions import explain_constant, read_tokens
 from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate
 from enrich.project.expressions.reading import KEYWORDS, Reading, list_nodes, place_of
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 Path = tuple[str, ...]
 """(alias, column, field...), ("key",), ("key", column), or a text of its own behind ``_WRITTEN``."""
 _WRITTEN = "\x00"
+_Mark = tuple[int, frozenset[str]]  # which part of the job's key an expression is, and of which members
 _COALESCING = ("coalesce", "nvl", "ifnull")
 _EQUAL = ("=", "==", "<=>")
 _UNEQUAL = ("<", "<=", ">", ">=", "!=", "<>", "between", "like", "ilike", "rlike", "regexp", "in", "is")
@@ -110,8 +112,8 @@ class _Names:
             return owner.merged[first.lower()]
         holders = [each for each in self.scope if find(first, owner.columns[each]) is not None]
         if len(holders) > 1:
-            named = " and ".join(f"{each}.{first}" for each in holders)
-            raise ExpressionError(f"{first!r} {where} is ambiguous; write {named.replace(' and ', ' or ')}")
+            named = " or ".join(f"{each}.{first}" for each in holders)
+            raise ExpressionError(f"{first!r} {where} is ambiguous; write {named}")
         if holders:
             column = str(find(first, owner.columns[holders[0]]))
             return self._check_fields((holders[0], column, *rest), where)
@@ -182,6 +184,9 @@ class _Resolver:
         self.members, self.patterns = [self.driving], {frozenset([self.driving])}
         self.visible = [(name, (self.driving, name)) for name in self.columns[self.driving]]
         scope = [self.driving]
+        self._check_aliases()
+        if self.faults:  # such an alias could not be told from the key, or from another one
+            return Meaning(parts, {}, self.places, self.faults)
         for join in query.joins:
             self.places["join", join.table.alias] = join.at
             try:
@@ -208,6 +213,17 @@ class _Resolver:
             self._check_identity(parts, select)
         return Meaning(parts, stars, self.places, sorted(self.faults))
 
+    def _check_aliases(self) -> None:
+        """Note aliases that no source may have, and those that stand twice."""
+        first: dict[str, str] = {}
+        for each in self.named:
+            if (said := find_alias_fault(each.alias)) is not None:
+                self.fault(each.at, said)
+            elif each.alias.lower() in first:
+                both = " and ".join(dict.fromkeys(map(repr, (each.alias, first[each.alias.lower()]))))
+                self.fault(each.at, f"the alias {both} is there twice; give the table another alias")
+            first.setdefault(each.alias.lower(), each.alias)
+
     # --- expressions
 
     def _read(self, tokens: Tokens, scope: list[str], at: int) -> _Side | None:
@@ -233,9 +249,9 @@ class _Resolver:
                     columns.add(_Names(self, scope).resolve(parts, ""))
         mark = self._mark_tokens(tokens, scope)
         is_name = name_path(tokens) is not None and len(columns) == 1
-        return _Side(columns, is_name, write_tokens(tokens, {}), mark[0] if mark and self._covers(mark[1]) else None)
+        return _Side(columns, is_name, write_tokens(tokens, {}), self._cover(mark))
 
-    def _mark_tokens(self, tokens: Tokens, scope: list[str]) -> tuple[int, frozenset[str]] | None:
+    def _mark_tokens(self, tokens: Tokens, scope: list[str]) -> _Mark | None:
         """Find what `_mark` finds, for a whole expression."""
         tokens = strip_parentheses(tokens)
         if name_path(tokens) is not None:
@@ -268,19 +284,22 @@ class _Resolver:
         if len(self.query.text[at:end].encode()) > MAX_BYTES:
             raise QueryFault(at, f"an expression is longer than {MAX_BYTES} bytes")
         marks = self._mark(reading)
-        top = marks.get(id(reading.tree))
         return _Side(
             set(reading.columns.values()),
             type(reading.tree).__name__ == "Column",
             self._write(reading, marks),
-            top[0] if top and self._covers(top[1]) else None,
+            self._cover(marks.get(id(reading.tree))),
         )
+
+    def _cover(self, mark: _Mark | None) -> int | None:
+        """Return the part of the key that an expression is in every row so far."""
+        return mark[0] if mark is not None and self._covers(mark[1]) else None
 
     def _covers(self, aliases: frozenset[str]) -> bool:
         """Tell whether one of these members is in every row so far."""
         return all(each & aliases for each in self.patterns)
 
-    def _find_part(self, path: Path) -> tuple[int, frozenset[str]] | None:
+    def _find_part(self, path: Path) -> _Mark | None:
         """Return which part of the job's key a column is, and of which members."""
         if path[0] == "key":
             names = self.key[self.driving]
@@ -290,9 +309,9 @@ class _Resolver:
         folded = [name.lower() for name in self.key[path[0]]]
         return (folded.index(path[1].lower()), frozenset([path[0]])) if path[1].lower() in folded else None
 
-    def _mark(self, reading: Reading) -> dict[int, tuple[int, frozenset[str]]]:
+    def _mark(self, reading: Reading) -> dict[int, _Mark]:
         """Find the nodes that are nothing but columns of one part of the key, and of which members."""
-        marks: dict[int, tuple[int, frozenset[str]]] = {}
+        marks: dict[int, _Mark] = {}
         for node in list_nodes(reading.tree):
             name = type(node).__name__
             if name == "Column" and place_of(node) in reading.columns:
@@ -305,7 +324,7 @@ class _Resolver:
                     marks[id(node)] = mark
         return marks
 
-    def _write(self, reading: Reading, marks: Mapping[int, tuple[int, frozenset[str]]]) -> str:
+    def _write(self, reading: Reading, marks: Mapping[int, _Mark]) -> str:
         """Write an expression with every name written out, and with ``key`` where it is the job's key."""
         tokens = reading.tokens[:-1]
         instead: dict[int, tuple[int, str]] = {}  # place -> the place behind, and what is written
@@ -320,10 +339,8 @@ class _Resolver:
                 path = reading.columns[place]
                 behind = place + 2 * len(reading.paths[place]) - 1
                 own = path[0] in (self.driving, "key", _WRITTEN)
-                instead[place] = (
-                    behind,
-                    self._write_key(marks[id(node)][0]) if is_top and not own else _write_path(path),
-                )
+                text = self._write_key(marks[id(node)][0]) if is_top and not own else _write_path(path)
+                instead[place] = behind, text
             elif is_top and reading.function(node) != "(":
                 place = place_of(node)
                 instead[place] = find_end(tokens, place + 1) + 1, self._write_key(marks[id(node)][0])
@@ -340,18 +357,15 @@ class _Resolver:
         right = join.table.alias
         names = self.key[right]
         found = self._read_using(join, scope) if join.using else self._read_on(join, scope)
-        sides = [found[name.lower()] for name in names]
-        is_table = len(names) == len(self.key[self.driving]) and all(
-            side[0].key_part == part if isinstance(side[0], _Side) else side[2] == part
-            for part, side in enumerate(sides)
-        )
-        texts = [side[0].text if isinstance(side[0], _Side) else _write_path(side[0]) for side in sides]
-        for index, side in enumerate(sides):
-            self.places["join", right, "on", index] = side[1]
+        sides = [found[name.lower()][0] for name in names]
+        of_key = [side.key_part for side in sides]
+        is_table = of_key == list(range(len(self.key[self.driving])))
+        for index, name in enumerate(names):
+            self.places["join", right, "on", index] = found[name.lower()][1]
         merged = {}
         for name, _ in join.using:
             part = [each.lower() for each in names].index(name.lower())
-            left = cast(Path, sides[part][0])
+            (left,) = sides[part].columns
             merged[name.lower()] = self._merge(join.how, left, (right, names[part]), part if is_table else None)
         if is_table:
             both, alone = {each | {right} for each in self.patterns}, {frozenset([right])}
@@ -366,7 +380,9 @@ class _Resolver:
         first = [(spelt.get(name, name), path) for name, path in merged.items()]
         self.visible = [*first, *(each for each in [*self.visible, *of_right] if each[0].lower() not in merged)]
         self.merged |= merged
-        return {"kind": "table", "how": join.how} if is_table else {"kind": "foreign_key", "on": texts, "how": join.how}
+        if is_table:
+            return {"kind": "table", "how": join.how}
+        return {"kind": "foreign_key", "on": [side.text for side in sides], "how": join.how}
 
     def _merge(self, how: str, left: Path, right: Path, part: int | None) -> Path:
         """Return what a name of USING is behind the join."""
@@ -377,10 +393,10 @@ class _Resolver:
             return (_WRITTEN, f"coalesce({_write_path(left)}, {_write_path(right)})")
         return right if how == "right" else left
 
-    def _read_using(self, join: JoinPart, scope: list[str]) -> dict[str, tuple[Any, int, int | None]]:
-        """Return key column -> (the left path, its offset, the part of the job's key that it is)."""
+    def _read_using(self, join: JoinPart, scope: list[str]) -> dict[str, tuple[_Side, int]]:
+        """Return key column -> the left side, and the offset of its name."""
         right, names = join.table.alias, self.key[join.table.alias]
-        found: dict[str, tuple[Any, int, int | None]] = {}
+        found: dict[str, tuple[_Side, int]] = {}
         for name, at in join.using:
             if self.tables is not None and find(name, self.columns[right]) is None:
                 raise QueryFault(at, f"{name!r} is no column of {right!r}{did_you_mean(name, self.columns[right])}")
@@ -392,8 +408,7 @@ class _Resolver:
                 path = _Names(self, scope).resolve((name,), locate(at))
             except ExpressionError as error:
                 raise QueryFault(*place_fault(error, at)) from None
-            mark = self._find_part(path)
-            found[name.lower()] = path, at, mark[0] if mark and self._covers(mark[1]) else None
+            found[name.lower()] = _Side({path}, True, _write_path(path), self._cover(self._find_part(path))), at
         self._require_whole(join, found)
         return found
 
@@ -403,10 +418,10 @@ class _Resolver:
             said = f"the whole key of {join.table.alias!r} is {', '.join(names)}; {', '.join(missing)} is missing"
             raise QueryFault(join.on_at, f"a join goes by the whole key of its right side: {said}")
 
-    def _read_on(self, join: JoinPart, scope: list[str]) -> dict[str, tuple[Any, int, int | None]]:
-        """Return key column -> (the left side, its conjunct's offset, None)."""
+    def _read_on(self, join: JoinPart, scope: list[str]) -> dict[str, tuple[_Side, int]]:
+        """Return key column -> the left side, and the offset of its conjunct."""
         right = join.table.alias
-        found: dict[str, tuple[Any, int, int | None]] = {}
+        found: dict[str, tuple[_Side, int]] = {}
         extra: list[tuple[Tokens, set[Path]]] = []
         condition = strip_parentheses(join.on)
         if len(split_top(condition, "or")) > 1:
@@ -433,7 +448,7 @@ class _Resolver:
             name, left = pairs[0]
             if name.lower() in found:
                 raise QueryFault(at, f"ON names {right}.{name} twice; one of the two belongs into WHERE")
-            found[name.lower()] = left, at, None
+            found[name.lower()] = left, at
         if extra and not found:
             raise QueryFault(extra[0][0][0].start, self._explain_on(join, *extra[0]))
         if extra:
@@ -461,17 +476,13 @@ class _Resolver:
         if len(conjunct) == 1 and first in ("true", "false"):
             return f"ON {first} would be a CROSS JOIN; equal the key of {right!r}, {keys}, to something on the left"
         sign = next((each.text.upper() for each in conjunct if each.lower in _UNEQUAL), None)
-        told = (
-            f"{sign} is no equality"
-            if sign and len(_split_equality(conjunct)) == 1
-            else f"ON names {_list_paths(columns)}"
-        )
+        is_equal = len(_split_equality(conjunct)) > 1
+        told = f"{sign} is no equality" if sign and not is_equal else f"ON names {_list_paths(columns)}"
         said = f"{told}; one side must be a plain column of the key of {right!r}, {keys}, the other a value of the left"
         if join.how == "right":
             left, other = self.named[0], join.table
-            said += (
-                f"; or exchange the sides: FROM {other.source} AS {other.alias} LEFT JOIN {left.source} AS {left.alias}"
-            )
+            exchanged = f"FROM {other.source} AS {other.alias} LEFT JOIN {left.source} AS {left.alias}"
+            said += f"; or exchange the sides: {exchanged}"
         return said
 
     # --- columns
@@ -512,12 +523,10 @@ class _Resolver:
         side = self._read(item.tokens, scope, item.at)
         if side is None:
             return
-        if item.name is None:
-            if self.at_a_glance:  # more is told when it is read
-                return
+        if item.name is not None:
+            yield item.name, side.text, ""
+        elif not self.at_a_glance:  # more is told when it is read
             self.fault(item.at, "an expression needs an alias: write AS and the column's name behind it")
-            return
-        yield item.name, side.text, ""
 
     def _check_identity(self, parts: Mapping[str, Any], select: Mapping[str, str]) -> None:
         """Say which columns of the target's key are missing, in the words of a query."""
@@ -532,17 +541,14 @@ class _Resolver:
             missing.append(f"coalesce({', '.join(each)}) AS {name}" if len(each) > 1 else each[0])
         for alias, join in joins.items():
             if join["kind"] != "table" and join["how"] in ("right", "full"):
-                held = [
-                    (name, _write_path((alias, str(find(name, self.columns[alias]) or name))))
-                    for name in self.key[alias]
-                ]
-                missing += [f"{alias}.{name}" for name, text in held if text not in texts]
+                held = {name: (alias, str(find(name, self.columns[alias]) or name)) for name in self.key[alias]}
+                missing += [f"{alias}.{name}" for name, path in held.items() if _write_path(path) not in texts]
         if missing:
             said = "the target's key is not selected completely: each of its rows is found by it"
             self.fault(self.query.select_at, f"{said}; select {', '.join(missing)} as it is")
 
 
-def _unite(marks: Sequence[tuple[int, frozenset[str]] | None]) -> tuple[int, frozenset[str]] | None:
+def _unite(marks: Sequence[_Mark | None]) -> _Mark | None:
     """Return the one part of the key that all of several columns are, and of which members."""
     known = [each for each in marks if each is not None]
     if not known or len(known) < len(marks) or len({part for part, _ in known}) > 1:
