@@ -228,7 +228,7 @@ def test_what_cannot_be_written_by_position_is_a_merge(
     assert "other classes" in ask()
     monkeypatch.undo()
     jvm: Any = spark._jvm
-    monkeypatch.setattr(positions, "_sequence", lambda *_: jvm.no.such.Class())
+    monkeypatch.setattr(positions, "make_sequence", lambda *_: jvm.no.such.Class())
     with pytest.raises(AssertionError, match="the other way"):
         write(spark, table, changed)
     assert read(spark, table) == Counter(map(str, wanted(spark, "UD").collect()))

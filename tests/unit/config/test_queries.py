@@ -26,7 +26,7 @@ from kit.project import write_project
 
 CORPUS = Path(__file__).with_name("queries.yml")
 NEEDS_SPARK = {"a column that cannot be compared"}
-"""Only Spark knows the type; ``tests/scenarios/test_queries.py`` plays it."""
+"""Only Spark knows the type; ``tests/scenarios/test_query_jobs.py`` plays it."""
 CONTRADICTS_ITSELF = {"a name twice by two stars"}
 """Its message shall name a column that its tables have not."""
 
