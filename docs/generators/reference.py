@@ -29,12 +29,14 @@ its sources, [expressions](expressions.md) what an expression may contain.
 """
 _TITLES = {
     "job": "A job: `jobs/<job>.yml`",
+    "tables": "Tables: `tables.yml`",
     "conf": "A deployment: `conf/<deployment>.yml`",
 }
 _AFTER = {
     "conf": "Exactly one of `lake` and `catalog` is given; with `catalog`, `state` is needed. `${NAME}` and"
     " `${NAME:-default}` take environment variables, in conf files only, and only in texts (not for numbers, `true` or"
     " `false`).",
+    "tables": "Each table has the keys of [`sources.<name>`](#sourcesname); without `table`, this is the name itself.",
     "Reference": "Exactly one of the two is given.",
     "Lineage": "Exactly one of `file` and `url` is given.",
 }
@@ -49,10 +51,10 @@ def build_page() -> str:
         schema = schemas[kind]
         parts.append(f"## {title}\n")
         models = schema.get("$defs") or schema["definitions"]  # the name changed between drafts of JSON Schema
-        parts.append(_write_table(schema))
+        parts += [_write_table(schema)] if "properties" in schema else []
         if kind in _AFTER:
             parts.append(_AFTER[kind] + "\n")
-        for place, model in list_models({"job": Job, "conf": Settings}[kind]).items():
+        for place, model in list_models({"job": Job, "conf": Settings}.get(kind)).items():
             if place and model.__name__ not in seen:
                 seen.add(model.__name__)
                 parts.extend(_write_model(place, model.__name__, models[model.__name__]))
@@ -108,6 +110,8 @@ def _plain(value: Any) -> str:
 
 def _say_value(field: dict[str, Any]) -> str:
     """Return what kind of value a key takes, in words."""
+    if "oneOf" in field:
+        return "a mapping or a table's name"
     if "$ref" in field or "allOf" in field:
         return "a mapping"
     if "anyOf" in field:

@@ -103,7 +103,7 @@ def test_a_new_project_names_the_lake_of_the_tables(tmp_path: Path) -> None:
     assert (tmp_path / "conf" / "dev.yml").read_text().splitlines()[1] == "lake: ./lake"
     assert set(done.files) == {
         "conf/dev.yml",
-        *(f"conf/schema/{kind}.schema.json" for kind in ("conf", "job", "test")),
+        *(f"conf/schema/{kind}.schema.json" for kind in ("conf", "job", "tables", "test")),
         "jobs/tags_checked.yml",
     }
 

@@ -321,9 +321,9 @@ def validate(call: Call, /, *, offline: bool) -> int:
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
 @click.argument(
     "kind",
-    type=click.Choice(["job", "conf", "test", "report", "result"]),
+    type=click.Choice(["job", "conf", "tables", "test", "report", "result"]),
     default="job",
-    metavar="[job|conf|test|report|result]",
+    metavar="[job|conf|tables|test|report|result]",
 )
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""

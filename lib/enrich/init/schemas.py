@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.syntax import JoinSyntax
-from enrich.project.models import Job, Join, Settings, keys_of
+from enrich.project.models import Job, Join, Settings, Tables, keys_of
 from enrich.report.models import finish_schema
 from enrich.testing.scenario import ScenarioFile
 
@@ -39,12 +39,15 @@ class FileSchema(GenerateJsonSchema):
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
-    """Return the schemas by kind of file: ``job``, ``conf`` and ``test``."""
+    """Return the schemas by kind of file: ``job``, ``conf``, ``tables`` and ``test``."""
     job = Job.model_json_schema(by_alias=True, schema_generator=FileSchema)
     job["properties"]["kind"]["enum"] = list(JOBS)
-    job["required"].remove("from")
+    job["required"] = ["job", "target"]
     said = ("from", "join", "select", "where")
-    job["oneOf"] = [{"required": ["from"]}, {"required": ["query"], "not": _require_any_of(said)}]
+    job["oneOf"] = [{"required": ["sources", "from"]}, {"required": ["query"], "not": _require_any_of(said)}]
+    job["$defs"]["Source"]["required"] = ["table"]  # tables.yml may have the key
+    sources = job["properties"]["sources"]
+    sources["additionalProperties"] = {"oneOf": [{"type": "string", "minLength": 1}, sources["additionalProperties"]]}
     without = {"not": _require_any_of(("query", "join", "select", "where"))}
     job["allOf"] = [
         {
@@ -70,9 +73,12 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     conf["properties"]["spark"].pop("default", None)
     for name, keys in (("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
         conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
+    tables = Tables.model_json_schema(by_alias=True, schema_generator=FileSchema)
+    tables["$defs"]["Source"]["required"] = ["key"]  # a table has the name by which the file calls it
     test = ScenarioFile.model_json_schema(by_alias=True, schema_generator=FileSchema)
     test["properties"]["rounds"]["minItems"] = 1
     titles = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
+    titles["tables"] = ("The tables of an enrich project", tables)
     titles["test"] = ("A scenario of enrich", test)
     return {kind: finish_schema(kind, title, schema) for kind, (title, schema) in titles.items()}
 

@@ -17,6 +17,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    RootModel,
     SkipValidation,
     StrictBool,
     StrictFloat,
@@ -131,8 +132,15 @@ class Model(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
+class Column(Model):
+    """What people are told of a column."""
+
+    description: Text | None = Field(None, description="What it holds.")
+    private: StrictBool = Field(False, description="true: its values are never shown, and no file keeps statistics.")
+
+
 class Source(Model):
-    """A table that a job reads, under one alias."""
+    """A table that a job reads, under one alias. What tables.yml says of it may be left out."""
 
     table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
     key: Names = Field(description="The column, or the list of columns, that identifies a row.")
@@ -145,6 +153,10 @@ class Source(Model):
         " space at the ends), lower, nfc (accents), visible (no invisible characters), integer (7 for 7.0), unpad (no"
         " leading zeros).",
     )
+    description: Text | None = Field(None, description="What the table holds.")
+    owner: Text | None = Field(None, description="Who answers for the table.")
+    tags: Names = Field((), description="Words by which `--select tag:WORD` finds the jobs that read the table.")
+    columns: dict[StrictStr, Column] = Field({}, description="What people are told of the table's columns, by name.")
 
 
 class Join(Model):
@@ -393,6 +405,10 @@ class Settings(Model):
     metrics: Metrics | None = Field(None, description="Figures of every run, for Prometheus.")
     notify: dict[StrictStr, Notify] = Field({}, description="Who is told about failures, by a name of your choice.")
     optimize: Optimize = Optimize(after_commit=True, small_files=100)
+
+
+class Tables(RootModel[dict[StrictStr, Source]]):
+    """The file ``tables.yml``: what is so of a table in all jobs that read it, by the name that they call it."""
 
 
 def list_models(model: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], type[Model]]:

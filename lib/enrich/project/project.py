@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from operator import attrgetter
@@ -21,10 +21,10 @@ from enrich.base.names import QUARANTINE_SUFFIX, Location, find_quarantine, iden
 from enrich.base.stores import remember_settings
 from enrich.base.suites import Suite
 from enrich.project.checks import check_job
-from enrich.project.models import Job, Settings
-from enrich.project.querynames import expand_query
+from enrich.project.models import Job, Settings, Tables
+from enrich.project.querynames import NO_TABLES, expand_query
 from enrich.project.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
-from enrich.project.shape import JOB, build_model
+from enrich.project.shape import JOB, TABLES, build_model
 from enrich.project.suitefiles import load_suite
 from enrich.project.yamlfile import Tree, read_tree
 
@@ -94,15 +94,17 @@ def load_project(
     if not files and needs_jobs:
         reader.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
     trees = {stem: tree for stem, name in files.items() if (tree := reader.tree(name)) is not None}
+    declared, told = reader.tables()
+    told_places = {fault.where for fault in told}
     jobs = {}
     for stem, found in trees.items():
-        tree, faults = expand_query(found)
+        tree, faults = expand_query(found, declared)
         reader.faults += faults
         if faults:
             continue
         trees[stem] = tree
         job, faults = build_model(Job, tree, JOB)
-        reader.faults += faults + check_job(tree)
+        reader.faults += [fault for fault in faults + check_job(tree) if fault.where not in told_places]
         if job is not None:
             job._tree = tree
             jobs[stem] = job
@@ -198,6 +200,25 @@ class _Reader:
         settings, faults = load_settings(tree, self.base, self.environ)
         self.faults += faults
         return settings
+
+    def tables(self) -> tuple[Tree, list[Fault]]:
+        """Return what tables.yml says, if there is one, and its faults."""
+        name = NO_TABLES.name
+        if not os.path.lexists(self.base / name) or (tree := self.tree(name)) is None:
+            return NO_TABLES, []
+        known, first = tree.mapping(), dict[str, str]()
+        filled = {table: {"table": table, **told} if isinstance(told, dict) else told for table, told in known.items()}
+        _, faults = build_model(Tables, replace(tree, value=filled or tree.value), TABLES)
+        for table, told in filled.items():
+            if (other := first.setdefault(table.lower(), table)) != table:
+                faults.append(Fault(f"the names {other!r} and {table!r} differ only in case", tree.at(table)))
+            reference = told.get("table") if isinstance(told, dict) else None
+            try:
+                locate(reference if isinstance(reference, str) else table, self.base, str(self.base), None)
+            except ConfigError as error:
+                faults.append(Fault(error.message, tree.at(table, "table")))
+        self.faults += faults
+        return tree, faults
 
     def suites(self, trees: dict[str, Tree], *, all_suites: bool) -> dict[str, Suite]:
         """Return the suites that jobs name, or all there are."""

@@ -35,6 +35,7 @@ from enrich.project.query import (
     strip_parentheses,
     write_tokens,
 )
+from enrich.project.shape import declare_sources
 from enrich.project.statictypes import step_into
 from enrich.project.yamlfile import PathStep, Tree
 
@@ -606,7 +607,7 @@ def _split_equality(tokens: Tokens) -> list[Tokens]:
 _INSTEAD = ("from", "join", "select", "where")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QueryTree(Tree):
     """A job's file as if it had the words that its query stands for; places are those in the query."""
 
@@ -637,11 +638,17 @@ def _find_spot(file: Tree, text: str, offset: int) -> str:
     return f"{file.name}:{first + line - 1}:{indent + column}"
 
 
-def expand_query(tree: Tree) -> tuple[Tree, list[Fault]]:
-    """Return a job's file with what its query means, as far as that is known without tables, and the query's faults."""
+NO_TABLES = Tree("tables.yml", {}, {}, {}, {})
+
+
+def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault]]:
+    """Return a job's file with what tables.yml says of its sources, and what its query means, and the faults of these.
+
+    What a query means is written as far as that is known without the columns of its tables.
+    """
     root = tree.mapping()
     if "query" not in root:
-        return tree, []
+        return declare_sources(tree, tables)
     text, kind = root["query"], root.get("kind", "join")
     faults = [
         Fault(f"{name!r} is what the query says already; keep one of the two", tree.at(name))
@@ -654,10 +661,13 @@ def expand_query(tree: Tree) -> tuple[Tree, list[Fault]]:
         faults.append(Fault("'query' must be text: one SELECT, best as a block behind 'query: |'", tree.at("query")))
     if faults:
         return tree, faults
-    sources = tree.mapping("sources")
-    query = read_query(text, sources)
+    query = read_query(text, {**tables.mapping(), **tree.mapping("sources")})
     if query.faults:
         return tree, _place(query.faults, tree, text)
+    tree, faults = declare_sources(tree, tables, [each.source for each in query.named])
+    if faults:
+        return tree, faults
+    root, sources = tree.mapping(), tree.mapping("sources")
     keys = {alias: list_names(tree.mapping("sources", alias).get("key")) for alias in sources}
     used = {each.source for each in query.named}
     if not all(keys[alias] for alias in used):  # a fault of its own, which the model tells
@@ -668,7 +678,8 @@ def expand_query(tree: Tree) -> tuple[Tree, list[Fault]]:
     rest = {name: value for name, value in sources.items() if name not in used}
     parts = {**meaning.parts, "sources": {**meaning.parts["sources"], **rest}}
     value = {**root, **parts}
-    return QueryTree(tree.name, value, tree.lines, tree.texts, tree.blocks, tree, query, meaning.places), []
+    whole = (tree.name, value, tree.lines, tree.texts, tree.blocks, tree.elsewhere)
+    return QueryTree(*whole, file=tree, query=query, places=meaning.places), []
 
 
 def list_sources(job: Job) -> dict[str, str]:

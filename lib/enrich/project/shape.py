@@ -6,21 +6,21 @@ A value that is missing, empty or unprintable is found before, so that it is one
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from enrich.base.errors import Fault, did_you_mean, show_text
-from enrich.project.models import Job, Model, Reference, Settings, keys_of, list_models
+from enrich.project.models import Job, Model, Reference, Settings, Source, keys_of, list_models
 from enrich.project.yamlfile import PathStep, Tree
 
 _WORDS = {
     type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",
 }  # fmt: skip
 _LISTS = ("rules", "rounds", "commits", "expectations")
-_Model = TypeVar("_Model", bound=Model)
+_Model = TypeVar("_Model", bound=BaseModel)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -64,7 +64,37 @@ JOB = FileKind(
         or (path[:1] == ("join",) and (path[2:3] == ("on",) or path[2:] in (("elements",), ("at",), ("gone",))))
     ),
 )
+TABLES = FileKind(
+    list_models(dict[str, Source]), {("*",): "<table>", ("*", "columns", "*"): "<table>.columns.<column>"}
+)
 CONF = FileKind(list_models(Settings), {}, lambda path: path[:2] == ("spark", "conf"))
+
+
+def declare_sources(tree: Tree, tables: Tree, named: Iterable[str] = ()) -> tuple[Tree, list[Fault]]:
+    """Return a job's file with what tables.yml says of its sources, where the job itself says nothing, and faults.
+
+    ``named`` are tables of tables.yml that the job reads, and does not list.
+    """
+    known, faults = tables.mapping(), list[Fault]()
+    sources: dict[str, Any] = {**{name: {"table": name} for name in named}, **tree.mapping("sources")}
+    elsewhere, texts = dict(tree.elsewhere), dict(tree.texts)
+    for alias, written in sources.items():
+        said = {"table": written} if isinstance(written, str) else written
+        name = said.get("table") if isinstance(said, dict) else None
+        told = known.get(name) if isinstance(name, str) else None
+        if isinstance(told, dict):
+            sources[alias] = {**told, **said, "table": told.get("table", name)}
+            for path in tables.lines:
+                if path[:1] == (name,) and len(path) > 1 and path[1] not in {*said} - {"table"}:
+                    place = "sources", alias, *path[1:]
+                    elsewhere[place] = tables.at(*path)
+                    texts |= {place: tables.texts[path]} if path in tables.texts else {}
+        elif isinstance(written, str) and written.strip():
+            near = did_you_mean(written, known) or f"; write it there, or {{table: {written}, key: ...}} here"
+            faults.append(Fault(f"{written!r} is not a table of tables.yml{near}", tree.at("sources", alias)))
+    if isinstance(tree.value, dict) and sources:
+        tree = replace(tree, value={**tree.value, "sources": sources}, elsewhere=elsewhere, texts=texts)
+    return tree, faults
 
 
 @dataclass(frozen=True)

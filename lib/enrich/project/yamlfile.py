@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from json.decoder import JSONDecodeError, JSONDecoder
@@ -53,6 +53,8 @@ class Tree:
     texts: dict[tuple[PathStep, ...], str]  # the text as written of every scalar that is no string, by path
     # Of every text in a block (``|``), by path: the line of its first one, and by how many blanks it is indented.
     blocks: dict[tuple[PathStep, ...], tuple[int, int]]
+    # ``file:line`` of every node that another file says, by path.
+    elsewhere: Mapping[tuple[PathStep, ...], str] = field(default_factory=dict)
 
     def line(self, *path: PathStep) -> int:
         """Return the line of the node at ``path``, or of the nearest enclosing node that exists."""
@@ -62,7 +64,9 @@ class Tree:
 
     def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of the node at ``path``, or of the nearest enclosing node that exists."""
-        return f"{self.name}:{self.line(*path)}"
+        while path and path not in self.elsewhere and path not in self.lines:
+            path = path[:-1]
+        return self.elsewhere.get(path) or f"{self.name}:{self.line(*path)}"
 
     def mapping(self, *path: PathStep) -> dict[str, Any]:
         """Return the mapping at ``path``; an empty one where there is none."""

@@ -58,7 +58,10 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ({8: "select: '*'", 9: None, 10: None}, [(8, "'select' must be a mapping of keys and values, not text")]),
     ({2: "sources: {}", 3: None, 4: None}, [(2, "'sources' is empty")]),
     ({2: "sources: [a, b]", 3: None, 4: None}, [(2, "'sources' must be a mapping of keys and values, not a list")]),
-    ({3: "  orders: orders_raw"}, [(3, "'sources.orders' must be a mapping of keys and values, not text")]),
+    (
+        {3: "  orders: orders_raw"},
+        [(3, "'orders_raw' is not a table of tables.yml; write it there, or {table: orders_raw, key")],
+    ),
     (
         {3: "  orders: {table: 2026, key: a}"},
         [(3, "'sources.orders.table' must be text, not a number; put it in quotes")],

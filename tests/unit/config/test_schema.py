@@ -27,7 +27,7 @@ def print_schema(kind: str) -> str:
 
 
 def test_the_files_are_current() -> None:
-    kinds = ("job", "conf", "report", "result", "test")
+    kinds = ("job", "conf", "tables", "report", "result", "test")
     for kind in kinds:
         file = (ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8")
         assert file == print_schema(kind), f"enrich schema {kind} > conf/schema/{kind}.schema.json"
@@ -58,6 +58,9 @@ def test_the_projects_own_files_validate() -> None:
             edited(JOIN, {3: "  orders: {table: o, key: a, normalise: [visible, nfc, trim, lower, integer, unpad]}"}),
         ),
         ("job", edited(JOIN, {3: "  orders: {table: o, key: a, normalise: trim}"})),
+        ("job", edited(JOIN, {3: "  orders: orders", 4: "  customers: {table: customers}"})),
+        ("job", "job: q\nquery: SELECT a FROM t\ntarget: {table: q}\n"),
+        ("tables", "t:\n  key: a\n  tags: x\n  columns: {a: {private: true}}\nu: {key: [a, b], table: c.u}\n"),
         ("conf", CONF),
         ("conf", "lake: ./l\n"),
         ("conf", "catalog: main.silver\nstate: ./s\n"),
@@ -90,6 +93,9 @@ def test_right_files_validate(kind: str, text: str) -> None:
         ("job", edited(MIRROR, {5: "from: people\nwhere: a.b"})),
         ("job", edited(MIRROR, {6: None, 7: None, 8: None, 9: None, 10: None})),
         ("job", edited(MIRROR, {8: "  conflict: newest"})),
+        ("job", edited(JOIN, {2: None, 3: None, 4: None})),
+        ("tables", "t: {table: u}\n"),
+        ("tables", "t: {key: a, column: {}}\n"),
         ("conf", "spark: {}\n"),
         ("conf", "lake: ./l\ncatalog: a\nstate: s\n"),
         ("conf", "catalog: main.silver\n"),
@@ -107,7 +113,7 @@ def test_wrong_files_do_not(kind: str, text: str) -> None:
     assert list(validator(kind).iter_errors(load_tree(text, "x.yml").value))
 
 
-@pytest.mark.parametrize("kind", ["job", "conf", "report"])
+@pytest.mark.parametrize("kind", ["job", "conf", "tables", "report"])
 def test_a_schema_names_itself_and_says_nothing_that_draft_7_ignores(kind: str) -> None:
     schema = json.loads(print_schema(kind))
     assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"

@@ -1,0 +1,114 @@
+"""Tables that tables.yml declares once: what jobs take from it, what wins, and faults at their lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from enrich.base.spec import DataType
+from enrich.operations.loading import load_project
+from enrich.project.compile import compile_job
+from enrich.project.models import Job
+from kit.project import write_project
+from unit.config.small_project import CONF, faults_of
+
+COLUMNS: Mapping[str, dict[str, DataType]] = {
+    "p": {"product_id": "long", "merchant_id": "string"},
+    "m": {"merchant_id": "string", "name": "string", "email": "string"},
+}
+
+TABLES = """\
+merchants:
+  key: merchant_id
+  owner: crm
+  unique: trusted
+  normalise: [trim]
+  columns: {email: {private: true}}
+products:
+  table: shop.products_raw
+  key: product_id
+"""
+QUERY = """\
+job: wide
+query: |
+  SELECT p.product_id, m.name
+  FROM products AS p
+  LEFT JOIN merchants AS m ON p.merchant_id = m.merchant_id
+target: {table: wide}
+"""
+JOIN = """\
+job: wide
+sources:
+  p: {table: shop.products_raw, key: product_id}
+  m: {table: merchants, key: merchant_id, unique: trusted, normalise: trim}
+from: p
+join:
+  m: {kind: foreign_key, on: p.merchant_id}
+select: {product_id: p.product_id, name: m.name}
+target: {table: wide}
+"""
+
+
+def write(home: Path, job: str, tables: str = TABLES) -> Path:
+    return write_project(home, {"conf/dev.yml": CONF, "jobs/wide.yml": job, "tables.yml": tables})
+
+
+def load(home: Path, job: str, tables: str = TABLES) -> Job:
+    return load_project(write(home, job, tables)).jobs["wide"]
+
+
+def test_a_source_takes_what_is_declared(tmp_path: Path) -> None:
+    written = JOIN.replace("{table: shop.products_raw, key: product_id}", "products")
+    written = written.replace("{table: merchants, key: merchant_id, unique: trusted, normalise: trim}", "merchants")
+    job = load(tmp_path, written)
+    assert (job.sources["p"].table, job.sources["p"].key) == ("shop.products_raw", ("product_id",))
+    merchants = job.sources["m"]
+    assert (merchants.table, merchants.key, merchants.unique) == ("merchants", ("merchant_id",), "trusted")
+    assert (merchants.normalise, merchants.owner, merchants.columns["email"].private) == (("trim",), "crm", True)
+    same = compile_job(load(tmp_path, JOIN, "{}"), COLUMNS)
+    assert compile_job(job, COLUMNS).meaning == same.meaning  # no full refresh when tables move to tables.yml
+
+
+def test_what_the_job_says_wins(tmp_path: Path) -> None:
+    job = load(
+        tmp_path, JOIN.replace("key: merchant_id, unique: trusted, normalise: trim", "key: [name], unique: checked")
+    )
+    merchants = job.sources["m"]
+    assert (merchants.key, merchants.unique, merchants.normalise) == (("name",), "checked", ("trim",))
+
+
+def test_from_names_tables_that_no_source_lists(tmp_path: Path) -> None:
+    job = load(tmp_path, QUERY)
+    assert {alias: each.table for alias, each in job.sources.items()} == {"p": "shop.products_raw", "m": "merchants"}
+    assert compile_job(job, COLUMNS).meaning == compile_job(load(tmp_path, JOIN), COLUMNS).meaning
+    own = QUERY.replace("query:", "sources: {merchants: {table: other, key: x}}\nquery:").replace(
+        "m.merchant_id", "m.x"
+    )
+    assert load(tmp_path, own).sources["m"].table == "other"  # an alias of the job comes first
+
+
+def test_a_fault_is_at_its_line_in_its_file(tmp_path: Path) -> None:
+    assert faults_of(write(tmp_path, QUERY.replace("merchants AS", "merchant AS"))) == [
+        ("jobs/wide.yml:5:13", "'merchant' is not a source of this job; did you mean 'merchants'?")
+    ]
+    assert faults_of(write(tmp_path, QUERY.replace("products AS", "produits AS"), "{}")) == [
+        ("jobs/wide.yml:4:8", "'produits' is not a source of this job; add it to 'sources', or to tables.yml")
+    ]
+    short = JOIN.replace("{table: merchants, key: merchant_id, unique: trusted, normalise: trim}", "merchnats")
+    assert faults_of(write(tmp_path, short)) == [
+        ("jobs/wide.yml:4", "'merchnats' is not a table of tables.yml; did you mean 'merchants'?")
+    ]
+    wrong = TABLES.replace("owner:", "ownr:").replace("private", "privat").replace("key: product_id", "key: [a, a]")
+    wrong += "Q: {table: a b}\nq:\n"
+    found = [("tables.yml:3", "unknown key 'ownr'; did you mean 'owner'?")]
+    found += [("tables.yml:6", "unknown key 'privat'; did you mean 'private'?")]
+    found += [("tables.yml:9", "'key' names the column 'a' twice")]
+    found += [("tables.yml:10", "'key' is missing in 'Q'")]
+    wrong_name = "table reference 'a b' is not a table name (letters, digits, '_', '-', catalog names with dots)"
+    found += [("tables.yml:10", f"{wrong_name}; a path is written ./x, /x or scheme://bucket/x")]
+    found += [("tables.yml:11", "'q' has no value; give one or leave it out")]
+    found += [("tables.yml:11", "the names 'Q' and 'q' differ only in case")]
+    assert faults_of(write(tmp_path, QUERY, wrong)) == found
+    assert faults_of(write(tmp_path, JOIN, "- a\n")) == [
+        ("tables.yml:1", "the file must be a mapping of keys and values, not a list")
+    ]
