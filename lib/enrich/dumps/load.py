@@ -102,6 +102,9 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     how = options or DumpOptions()
     check_options(how, key)
     place = project.location(table)
+    if said := project.explain_read_only(place):
+        hint = "name a deployment without 'sources' (--target), or the path of a table of your own"
+        raise ConfigError(said, hint=hint)
     for name, job in project.jobs.items():
         target = project.location(job.target.table)
         if identify(place) in (identify(target), identify(find_quarantine(target))):

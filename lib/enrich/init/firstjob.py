@@ -63,8 +63,8 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     places = dict.fromkeys(_locate(project, text) for text in references)
     found: list[KnownTable] = []
     for place in places:
-        parent, _, end = place.rpartition("/")
-        is_bare = parent == project.lake and re.fullmatch(r"\w[\w-]*", end) is not None
+        end = place.rpartition("/")[2]
+        is_bare = re.fullmatch(r"\w[\w-]*", end) is not None and project.location(end) == place
         reference = end if is_bare else place if "://" in place else _shorten(place, project.dir)
         # The end of its path, as an identifier that no other table has.
         stem = re.sub(r"[^A-Za-z0-9_]+", "_", place.rstrip("/").rpartition("/")[2]).strip("_")
@@ -79,8 +79,11 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     driving = max(found, key=lambda each: len(reached[each.alias]))  # of several the first
     links = reached[driving.alias]
     name = "_".join([driving.alias, *(["with", *(link.lookup.alias for link in links)] if links else ["checked"])])[:80]
-    if os.path.lexists(str(project.location(name))):
-        message = f"the new job would be named {name}, and there is something at {project.location(name)}"
+    new = project.locate_own(name)
+    if said := project.explain_read_only(new):
+        raise ConfigError(f"the target of the new job {said}", hint=f"give 'lake' of conf/{target}.yml another place")
+    if os.path.lexists(str(new)):
+        message = f"the new job would be named {name}, and there is something at {new}"
         raise ConfigError(message, hint="move it away, or write the job file by hand")
     left = [table.alias for table in found if table is not driving and table not in [link.lookup for link in links]]
     files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
@@ -125,7 +128,8 @@ def _locate(project: Project, text: str) -> str:
     here = Path(os.path.abspath(text))  # noqa: PTH100 - `..` goes, links stay
     if (here / "_delta_log").is_dir():
         return str(here)
-    place = project.location(text)
+    own = str(project.locate_own(text))  # a target, perhaps: the jobs are not read here
+    place = own if (Path(own) / "_delta_log").is_dir() else project.location(text)
     if isinstance(place, CatalogName):
         message = f"{text} is a table of a catalog, which can only be read with Spark"
         raise ConfigError(message, hint="name the table's directory, or write the job file by hand")

@@ -71,7 +71,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependencies"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)
-    for name, keys in (("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
+    for name, keys in (("Places", ("lake", "catalog")), ("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
         conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
     tables = Tables.model_json_schema(by_alias=True, schema_generator=FileSchema)
     tables["$defs"]["Source"]["required"] = ["key"]  # a table has the name by which the file calls it

@@ -153,6 +153,8 @@ class _Keeper:
     ) -> Upkeep | None:
         """Take one step after the other; where one fails or is refused, what was done before stays in the result."""
         try:
+            if said := self.workplace.project.explain_read_only(place):
+                raise ConfigError(said, hint="leave out --sources; who owns the table runs VACUUM")
             uri = self.workplace.locate(place)
             if uri is None or not tables.exists(uri):
                 if found.role != SOURCE:

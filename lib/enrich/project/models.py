@@ -393,11 +393,25 @@ class Optimize(Model):
     )
 
 
+class Places(Model):
+    """Where the tables with bare names are that no job of the project writes. Nothing is written there."""
+
+    lake: Text | None = Field(None, description="A directory or object-store URI.")
+    catalog: Text | None = Field(None, description="A catalog schema, e.g. prod.silver.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.lake is None) == (self.catalog is None):
+            raise _refuse("needs either 'lake' or 'catalog': where the tables are")
+        return self
+
+
 class Settings(Model):
     """One file of ``conf/``, with environment variables replaced by their values."""
 
     lake: Text | None = Field(None, description="Directory or object-store URI of the tables with bare names.")
     catalog: Text | None = Field(None, description="Catalog schema of the tables with bare names, e.g. main.silver.")
+    sources: Places | None = Field(None, description="Other places for bare names that no job of the project writes.")
     state: Text | None = Field(None, description="Runs table, locks and reports; default <lake>/_enrich.")
     keep_runs: int = Field(400, strict=True, ge=1, le=36_500, description="Days for which the runs table keeps a run.")
     spark: Spark = Spark(master=None, conf={}, jars=None)

@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from operator import attrgetter
@@ -17,11 +18,11 @@ from pathlib import Path
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.names import QUARANTINE_SUFFIX, Location, find_quarantine, identify
+from enrich.base.names import QUARANTINE_SUFFIX, CatalogName, Location, find_quarantine, identify
 from enrich.base.stores import remember_settings
 from enrich.base.suites import Suite
 from enrich.project.checks import check_job
-from enrich.project.models import Job, Settings, Tables
+from enrich.project.models import Job, Places, Settings, Tables
 from enrich.project.querynames import NO_TABLES, expand_query
 from enrich.project.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
 from enrich.project.shape import JOB, TABLES, build_model
@@ -29,6 +30,7 @@ from enrich.project.suitefiles import load_suite
 from enrich.project.yamlfile import Tree, read_tree
 
 _YAML = (".yml", ".yaml")
+_BARE = re.compile(r"\w[\w-]*")
 _MORE = re.compile(r"(.{500}).+", re.DOTALL)
 
 
@@ -59,8 +61,40 @@ class Project:
 
     def location(self, reference: str) -> Location:
         """Return the absolute path, URI or catalog name of a reference's table; a ConfigError if it is none."""
-        catalog = self.settings.catalog
-        return locate(reference, self.dir, self.lake, parse_catalog_schema(catalog) if catalog else None)
+        place, own = self.settings.sources, self.locate_own(reference)
+        if place is None or not _BARE.fullmatch(reference) or identify(own) in self._written:
+            return own
+        return self._locate(reference, place)
+
+    def locate_own(self, reference: str) -> Location:
+        """Return where a table is that enrich writes; a bare name stands in the deployment's own lake or catalog."""
+        return self._locate(reference, self.settings)
+
+    def _locate(self, reference: str, place: Settings | Places) -> Location:
+        lake = None if place.lake is None else resolve_directory(place.lake, self.dir)
+        return locate(reference, self.dir, lake, parse_catalog_schema(place.catalog) if place.catalog else None)
+
+    @cached_property
+    def _written(self) -> frozenset[str]:
+        targets = [self.locate_own(job.target.table) for job in self.jobs.values()]
+        return frozenset(identify(each) for target in targets for each in (target, find_quarantine(target)))
+
+    def explain_read_only(self, location: Location) -> str | None:
+        """Return why a table is never written, if it lies below ``sources`` of the deployment."""
+        place = self.settings.sources
+        if place is None:
+            return None
+        if place.catalog is not None:
+            schema = place.catalog.lower().split(".")
+            # A name with fewer parts may mean the same schema, in the session's catalog.
+            named = str(location).lower().split(".")[:-1] if isinstance(location, CatalogName) else []
+            count = min(len(schema), len(named))
+            is_below = count > 0 and schema[-count:] == named[-count:]
+        else:
+            above = identify(resolve_directory(place.lake or "", self.dir))
+            is_below = isinstance(location, str) and f"{identify(location)}/".startswith(f"{above.rstrip('/')}/")
+        said = f"lies below 'sources' of conf/{self.deployment}.yml, where nothing is written"
+        return f"{str(location)!r} {said}" if is_below else None
 
     def suite(self, job: Job) -> Suite | None:
         """Return the suite that a job names; None when it names none."""
@@ -274,7 +308,8 @@ def check_tables(trees: dict[str, Tree], base: Path, project: Project | None) ->
                 if place == ("target",):
                     names = location.split("/") if isinstance(location, str) else location.parts
                     check_lengths(names[-1:], QUARANTINE_SUFFIX)
-                location = location if project is None else project.location(reference)
+                locate_one = project and (project.locate_own if place == ("target",) else project.location)
+                location = locate_one(reference) if locate_one else location
             except ConfigError as error:
                 faults.append(Fault(error.message, at))
                 continue
@@ -286,7 +321,7 @@ def check_tables(trees: dict[str, Tree], base: Path, project: Project | None) ->
                 sources[job].append(table)
     if project is None:
         return faults
-    faults += list(_check_places(targets, sources, identify(project.state)))
+    faults += list(_check_places(targets, sources, project))
     for job, target in targets.items():  # one that another job reads has a change feed
         if trees[job].mapping("target").get("change_feed") is False:
             reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
@@ -299,12 +334,20 @@ def check_tables(trees: dict[str, Tree], base: Path, project: Project | None) ->
     return faults
 
 
-def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], home: str) -> Iterator[Fault]:
+def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], project: Project) -> Iterator[Fault]:
     """Check where tables are.
 
     A table has one writer, and a quarantine is nobody's target. No job reads what it writes. No table that enrich
-    writes is inside another table or the state (``home``), or around them.
+    writes is inside another table or the state, or around them, and none is where nothing is written.
     """
+    home = identify(project.state)
+    written = [
+        (project.state, f"conf/{project.deployment}.yml"),
+        *((each.location, each.at) for each in targets.values()),
+    ]
+    for location, at in written:
+        if said := project.explain_read_only(location):
+            yield Fault(f"{said}; give 'lake', 'state' and targets another place", at)
     first: dict[str, _Table] = {}
     quarantines = {table.quarantine: table for table in targets.values()}
     everything = list(chain(targets.values(), *sources.values()))
@@ -314,9 +357,9 @@ def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], 
             yield Fault(f"{name} is already that of job {other.job!r} ({other.at})", target.at)
         if (other := quarantines.get(target.place, target)) is not target:
             yield Fault(f"{name} is the quarantine of job {other.job!r} ({other.at})", target.at)
-        written = {target.place: "target", target.quarantine: "quarantine"}
+        own = {target.place: "target", target.quarantine: "quarantine"}
         for source in sources[job]:
-            if kind := written.get(source.place):
+            if kind := own.get(source.place):
                 yield Fault(f"the source {source.reference!r} is the job's own {kind} ({target.at})", source.at)
         if target.place == home or _are_nested(target.place, home):
             yield Fault(f"{name} and the state directory must not be nested", target.at)

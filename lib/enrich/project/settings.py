@@ -149,13 +149,20 @@ def _check_places(tree: Tree, base: Path) -> list[Fault]:
     elif "catalog" in value and "state" not in value:
         message = "'catalog' also needs 'state': a directory or an object-store URI"
         faults.append(Fault(message, tree.at("catalog")))
-    for key in ("lake", "catalog", "state"):
-        text = value.get(key)
+    paths: tuple[tuple[str, ...], ...] = (
+        ("lake",),
+        ("catalog",),
+        ("state",),
+        ("sources", "lake"),
+        ("sources", "catalog"),
+    )
+    for path in paths:
+        text = tree.mapping(*path[:-1]).get(path[-1])
         if isinstance(text, str) and text.strip() and "${" not in text:
             try:
-                parse_catalog_schema(text) if key == "catalog" else resolve_directory(text, base)
+                parse_catalog_schema(text) if path[-1] == "catalog" else resolve_directory(text, base)
             except ConfigError as error:
-                faults.append(Fault(f"'{key}': {error.message}", tree.at(key)))
+                faults.append(Fault(f"'{'.'.join(path)}': {error.message}", tree.at(*path)))
     return faults
 
 

@@ -233,7 +233,7 @@ def redirect(project: Project, directory: Path) -> Project:
     def move(entry: Any) -> Any:
         return entry.model_copy(update={"table": names[identify(project.location(entry.table))]})
 
-    here = {"lake": str(directory.absolute()), "catalog": None, "state": None}
+    here = {"lake": str(directory.absolute()), "catalog": None, "sources": None, "state": None}
     settings = project.settings.model_copy(update={**here, "lineage": None, "metrics": None, "notify": {}})
     jobs = {
         name: job.model_copy(
