@@ -74,7 +74,9 @@ def test_a_drafted_table_is_that_which_is_created_at_once(lab: Lab, monkeypatch:
     assert lab.run("drafted").counts.updated == 1
 
 
-@pytest.mark.parametrize("release", ["other classes", "other methods", "other frames"])
+@pytest.mark.parametrize(
+    "release", ["other classes", pytest.param("other methods", marks=pytest.mark.soak), "other frames"]
+)
 def test_other_releases_create_tables_at_once(lab: Lab, monkeypatch: pytest.MonkeyPatch, release: str) -> None:
     _open(lab, "t")
     if release == "other classes":

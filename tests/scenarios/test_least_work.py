@@ -264,6 +264,7 @@ def test_a_merge_finds_every_row_at_the_ends_of_files_and_beyond(
     assert read_bounds(kept) == bounds
 
 
+@pytest.mark.soak  # of tests/unit/test_skipping.py, too
 def test_a_table_where_few_files_are_skipped_is_looked_into_whole(kept: Lab) -> None:
     kept.put("items", {"id": 20, "name": "new"}, {"id": 50, "name": "new"})
     assert kept.run().counts.updated == 2

@@ -71,7 +71,6 @@ def test_lists_follow_a_lookup_whose_columns_are_put_in_another_order(lab: Lab, 
     written = lab.run()
     assert (written.mode, written.strategy) == ("full_refresh", "rewrite")
     assert items(lab) == {"p1": [{"id": "a1", "b": second, "a": None}]}
-    assert compared(lab) == "equal"
     lab.put("persons", {"id": "p2", "ids": ["a1"]})
     assert lab.run().strategy == "append"
     assert lab.run(full_refresh=True).status == "unchanged"
