@@ -115,7 +115,8 @@ def _say_value(field: dict[str, Any]) -> str:
     if "$ref" in field or "allOf" in field:
         return "a mapping"
     if "anyOf" in field:
-        return f"one or several: {_say_value(field['anyOf'][0])}"
+        first, last = (_say_value(field["anyOf"][place]) for place in (0, -1))
+        return f"{first}, or {last}" if last == "a mapping" else f"one or several: {first}"
     if "enum" in field or "const" in field:
         return ", ".join(f"`{value}`" for value in field.get("enum", [field.get("const")]))
     kind: str | list[str] = field["type"]

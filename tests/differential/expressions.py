@@ -31,8 +31,9 @@ def fk(table: str, how: str, *on: Expr) -> Join:
     return Join(table, "foreign_key", how, on)
 
 
-def as_of(table: str, how: str, at: Expr, *on: Expr, valid_to: str | None = None, gone: Expr | None = None) -> Join:
-    return Join(table, "as_of", how, on, at=at, valid_to=valid_to, gone=gone)
+def as_of(table: str, how: str, at: Expr, *on: Expr, **ends: Any) -> Join:
+    """Join versions; ``ends``: ``valid_to``, ``inclusive`` and ``gone``."""
+    return Join(table, "as_of", how, on, at=at, **ends)
 
 
 def cols(*paths: str) -> dict[str, Expr]:

@@ -39,7 +39,7 @@ def _join_of(join: Mapping[str, Any]) -> Join:
     others = {name: join[name] for name in ("how", "duplicates", "unmatched") if name in join}
     elements = build(join["elements"]) if "elements" in join else None
     others |= {name: build(join[name]) for name in ("at", "gone") if name in join}
-    others |= {name: join[name] for name in ("valid_to", "time") if name in join}
+    others |= {name: join[name] for name in ("valid_to", "inclusive", "time") if name in join}
     others |= {name: tuple(join[name]) for name in ("match", "between") if name in join}
     return Join(
         join["table"], join["kind"], on=tuple(build(tree) for tree in join.get("on", ())), elements=elements, **others

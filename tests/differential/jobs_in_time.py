@@ -109,7 +109,7 @@ class TimeJobMaker(Maker):
         join: Job = {"table": name, "kind": "as_of", "how": rng.choice(("left", "left", "inner"))}
         join |= {"on": [self._one_of(each) for each in paths], "at": self._one_of(moments)}
         if rng.random() < 0.6:
-            join["valid_to"] = valid_to
+            join |= {"valid_to": valid_to, "inclusive": rng.random() < 0.4}
         if gone is not None and rng.random() < 0.5:
             join["gone"] = f"{alias}.{gone}"
         self.joins[alias], self.aliases[alias] = join, table

@@ -282,7 +282,8 @@ def _version(scope: Scope, alias: str, join: Join, timelines: Mapping[Key, list[
     if not begun:
         return None
     last = begun[-1]
-    if join.valid_to is not None and last[join.valid_to] is not None and last[join.valid_to] <= moment:
+    end = None if join.valid_to is None else last[join.valid_to]
+    if end is not None and (end < moment if join.inclusive else end <= moment):
         return None
     return None if join.gone is not None and join.gone.fn({alias: last}) is True else last
 

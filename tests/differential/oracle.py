@@ -135,7 +135,7 @@ def _as_of(world: World, shape: Shape, alias: str, aliases: list[str], before: s
     holds = [f"{found}.{_name(start)} IS NOT NULL"]
     if join.valid_to is not None:
         end = f"{found}.{_name(join.valid_to)}"
-        holds.append(f"({end} IS NULL OR at_ < {end})")
+        holds.append(f"({end} IS NULL OR at_ {'<=' if join.inclusive else '<'} {end})")
     if join.gone is not None:
         holds.append(f"NOT coalesce({join.gone.sql}, false)")
     version = f"CASE WHEN {' AND '.join(holds)} THEN {found} END"

@@ -557,6 +557,12 @@ _OF_VERSIONS = (
 )
 SUITES = (
     Suite("versions", "versions", "as_of_all", _OF_VERSIONS),
+    Suite(
+        "inclusive_ends",
+        "versions",
+        "as_of_inner",
+        (Bug("inclusive_end_is_exclusive", _enriching(_with_steps(is_inclusive=False))),),
+    ),
     Suite("lines", "foreign_key", "fk_chained", _OF_LINES, is_late=True),
     Suite("lone_rows", "chains", "back_before_lone", _OF_LONE_ROWS),
     Suite("lists", "lists", "list_beside_fk", _OF_LISTS),

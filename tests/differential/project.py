@@ -123,7 +123,7 @@ def _time_options(world: World, join: Join) -> dict[str, Any]:
         return {"match": _one_or_list(join.match), "time": join.time, "between": [*join.between]}
     made: dict[str, Any] = {"valid_from": world.table(join.table).key[-1]}
     if join.valid_to is not None:
-        made["valid_to"] = join.valid_to
+        made["valid_to"] = {"column": join.valid_to, "inclusive": True} if join.inclusive else join.valid_to
     if join.gone is not None:
         made["gone"] = join.gone.text
     return made

@@ -120,6 +120,7 @@ class Join:
     unmatched: str = "keep"
     at: Expr | None = None
     valid_to: str | None = None
+    inclusive: bool = False
     gone: Expr | None = None
     match: tuple[str, ...] = ()
     time: str = ""

@@ -59,7 +59,10 @@ def versions() -> World:
                 change_feed=True,
             ),
             Shape(
-                "as_of_inner", "clicks", ("e",), joins={"accounts": as_of("accounts", "inner", col("clicks.at"), user)}
+                "as_of_inner",
+                "clicks",
+                ("e",),
+                joins={"accounts": as_of("accounts", "inner", at, user, valid_to="until", inclusive=True)},
             ),
             Shape(
                 "as_of_twice",
@@ -105,7 +108,7 @@ def versions_in_chains() -> World:
                 ("e",),
                 joins={
                     "accounts": ends,
-                    "rates": as_of("rates", "left", at, col("accounts.f"), user, valid_to="until"),
+                    "rates": as_of("rates", "left", at, col("accounts.f"), user, valid_to="until", inclusive=True),
                 },
                 rules=(not_null("rates_rate"),),
             ),

@@ -124,6 +124,28 @@ def test_changes_of_versions_reach_the_events_between_them(clicks: Lab) -> None:
     assert enrich.verify(enrich.load_project(clicks.home), ["seen"], spark=clicks.spark).exit_code == 0
 
 
+def test_an_inclusive_end_is_valid_and_what_follows_it_is_not(clicks: Lab) -> None:
+    clicks.job(JOB.replace("valid_to: until", "valid_to: {column: until, inclusive: true}"))
+    assert clicks.run(full_refresh=True).status == "updated"
+    assert emails(clicks) == {**U1, **OTHERS, **ENDED, "u2_10": "short"}
+
+    # The next version begins later: between the two there is none, and why says so.
+    clicks.append("accounts", version("u2", 15, "next"))
+    clicks.append("clicks", click("gap", "u2", 12))
+    assert clicks.run().counts.affected_keys == 2
+    assert emails(clicks) == {**U1, **OTHERS, "u2_10": "short", "gap": None, "u2_15": "next"}
+    project = enrich.load_project(clicks.home)
+    told = [enrich.why(project, "seen", key, "email", spark=clicks.spark).to_dict() for key in ("gap", "u2_10")]
+    assert [each["columns"]["email"]["reason"] for each in told] == ["ended", "matched"]
+
+    # The end is moved before the event.
+    clicks.drop("accounts", "customer = 'u2' AND email = 'short'")
+    clicks.append("accounts", version("u2", 6, "short", until=9))
+    assert clicks.run().counts.updated == 1
+    assert emails(clicks)["u2_10"] is None
+    assert enrich.verify(project, ["seen"], spark=clicks.spark).exit_code == 0
+
+
 def test_why_an_event_has_no_version(clicks: Lab) -> None:
     clicks.append("accounts", version("u4", 0, "healed"))
     project = enrich.load_project(clicks.home)

@@ -152,6 +152,7 @@ class Step:
     is_plain: bool = True  # ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail
     at: str | None = None  # the moment that an as-of join asks for; it meets the last part of the lookup's key
     valid_to: str | None = None  # the lookup's column with a version's end; None: until the next one
+    is_inclusive: bool = False  # the version still holds at its end
     gone: str | None = None  # the condition by which a version says that the thing does not exist
     interval: Interval | None = None
     module: str = ""  # that does what the kind does; empty: the one of enrich.joins that has the kind's name

@@ -195,7 +195,8 @@ def _has_ended(step: Step, moment: Column) -> Column:
     """Return whether the version of a lookup's struct has ended at the moment; one without an end has not."""
     if step.valid_to is None:
         return F.lit(False)
-    return F.coalesce(F.col(step.alias).getField(step.valid_to) <= moment, F.lit(False))
+    end = F.col(step.alias).getField(step.valid_to)
+    return F.coalesce(end < moment if step.is_inclusive else end <= moment, F.lit(False))
 
 
 def _is_gone(step: Step) -> Column:

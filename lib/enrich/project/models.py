@@ -159,6 +159,18 @@ class Source(Model):
     columns: dict[StrictStr, Column] = Field({}, description="What people are told of the table's columns, by name.")
 
 
+class End(Model):
+    """The column with the time until when a version holds."""
+
+    column: Text = Field(description="The column; null: the version is open.")
+    inclusive: StrictBool = Field(False, description="true: the version still holds at this very moment.")
+
+
+def _wrap_column(value: Any) -> Any:
+    """Return a column's name as a mapping."""
+    return value if isinstance(value, dict) else {"column": value}
+
+
 class Join(Model):
     """A lookup that is joined to the driving source, or to what was joined before it."""
 
@@ -175,7 +187,11 @@ class Join(Model):
         None, description="as_of: the moment. interval: the driving row's time. A date, timestamp or number."
     )
     valid_from: Text | None = Field(None, description="as_of: the column from when a version holds, last of its key.")
-    valid_to: Text | None = Field(None, description="as_of: the column until when a version holds; null: it is open.")
+    valid_to: Annotated[End, BeforeValidator(_wrap_column, json_schema_input_type=Text | End)] | None = Field(
+        None,
+        description="as_of: the column until when a version holds, exclusive; null: it is open. {column: c, inclusive:"
+        " true} where versions end at that very moment.",
+    )
     gone: ExpressionText | None = Field(None, description="as_of: a condition; true: the thing does not exist.")
     match: Names | None = Field(None, description="interval: the lookup's columns that must equal 'on', in its order.")
     time: Text | None = Field(None, description="interval: the lookup's column of time, of the type of 'at'.")

@@ -66,6 +66,10 @@ OF_THE_FILE = [
     ("    at: clicks.ts\n", "    at: clicks.ts\n    how: full\n", 11, "'how' of kind as_of is left or inner, not full"),
     ("    at: clicks.ts\n", "    at: clicks.ts\n    how: right\n", 11, "'how' of kind as_of is left or inner, not right"),
     ("    at: clicks.ts\n", "    at: clicks.ts\n    elements: clicks.ids\n", 11, "'elements' is not for kind as_of, only for list"),
+    ("valid_to: valid_to", "valid_to: 5", 12, "'join.accounts.valid_to.column' must be text, not a number; put it in quotes"),
+    ("valid_to: valid_to", "valid_to: {inclusive: true}", 12, "'column' is missing in 'join.accounts.valid_to'"),
+    ("valid_to: valid_to", "valid_to: {column: valid_to, inclusiv: true}", 12, "unknown key 'inclusiv'; did you mean 'inclusive'?"),
+    ("valid_to: valid_to", "valid_to: {column: valid_to, inclusive: 1}", 12, "'join.accounts.valid_to.inclusive' must be true or false, not a number"),
     ("kind: as_of", "kind: foreign_key", 10, "'at' is not for kind foreign_key, only for as_of and interval"),
 ]  # fmt: skip
 
@@ -83,6 +87,7 @@ OF_THE_TABLES = [
     ("at: clicks.ts", "at: accounts.valid_to", 10, "unknown name 'accounts'"),
     ("on: clicks.customer", "on: clicks.id", 9, "clicks.id is bigint and accounts.customer is string; give both sides one type"),
     ("valid_to: valid_to", "valid_to: day", 12, "accounts.day is date and accounts.valid_from is timestamp; give both sides one type"),
+    ("valid_to: valid_to", "valid_to: {inclusive: true, column: ends}", 12, "'ends' is not a column of 'accounts' (table accounts)"),
     ("valid_to: valid_to", "valid_to: ends", 12, "'ends' is not a column of 'accounts' (table accounts)"),
     ("gone: accounts.deleted", "gone: accounts.email", 13, "'gone' is string; it must be a condition"),
     ("gone: accounts.deleted", "gone: clicks.id > 1", 13, "unknown name 'clicks'"),
@@ -130,6 +135,7 @@ def test_without_select_the_lookups_key_is_left_out(tmp_path: Path) -> None:
     ("old", "new"),
     [
         ("valid_to: valid_to", "how: left"),
+        ("valid_to: valid_to", "valid_to: {column: valid_to, inclusive: true}"),
         ("gone: accounts.deleted", "how: left"),
         ("gone: accounts.deleted", "gone: not accounts.deleted"),
         ("at: clicks.ts", "at: clicks.ts + interval 1 day"),
@@ -138,6 +144,12 @@ def test_without_select_the_lookups_key_is_left_out(tmp_path: Path) -> None:
 def test_what_decides_the_partner_is_part_of_the_jobs_meaning(tmp_path: Path, old: str, new: str) -> None:
     before = compile_job(load(tmp_path, JOB), TABLES).meaning
     assert compile_job(load(tmp_path, JOB.replace(old, new)), TABLES).meaning != before
+
+
+@pytest.mark.parametrize("same", ["{column: valid_to}", "{column: valid_to, inclusive: false}"])
+def test_an_exclusive_end_is_the_same_definition_however_it_is_written(tmp_path: Path, same: str) -> None:
+    before = compile_job(load(tmp_path, JOB), TABLES).meaning
+    assert compile_job(load(tmp_path, JOB.replace("valid_to: valid_to", f"valid_to: {same}")), TABLES).meaning == before
 
 
 def test_a_condition_that_can_fail_is_not_plain(tmp_path: Path) -> None:

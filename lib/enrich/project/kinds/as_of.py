@@ -60,16 +60,22 @@ class AsOf(JoinSyntax):
             message = f"{alias}.{start} is {name_of(known[start])}; it must be a date, a timestamp or a number"
             compiler.fault(message, "join", alias, "valid_from")
         end, gone = None, None
+        is_inclusive = join.valid_to is not None and join.valid_to.inclusive
         if join.valid_to is not None:
-            end = compiler.named(alias, join.valid_to, "join", alias, "valid_to")
-            compiler.check_types(alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to"))
+            end = compiler.named(alias, join.valid_to.column, "join", alias, "valid_to", "column")
+            compiler.check_types(
+                alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to", "column")
+            )
         if join.gone is not None:  # it says of a version that the thing is gone, and sees the lookup alone
             compiler.see(alias)
             gone = compiler.parse(join.gone, Scope(frozenset({alias})), "join", alias, "gone")
             compiler.check_condition(gone, "join", alias, "gone")
         compiler.written[alias] = [end, gone.canonical if gone is not None else None]
+        if is_inclusive:  # without it a definition is what it was before there was this option
+            compiler.written[alias].append("inclusive")
         decisive = frozenset({(alias, end)} if end is not None else ())
         step = Step(alias, self.name, join.how, on=tuple(texts), at=moment, valid_to=end, gone=join.gone)
+        step = replace(step, is_inclusive=is_inclusive)
         if gone is None:
             return replace(step, decisive=decisive)
         return replace(step, is_plain=gone.is_path, decisive=decisive | compiler.list_columns(gone))
