@@ -7,9 +7,7 @@ import pyarrow as pa
 import enrich
 from enrich.delta.sink import hold_settings
 from kit.lab import Lab, Row
-
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
-"""As Spark runs by itself; tests on small tables are interpreted."""
+from kit.session import COMPILED
 
 SOURCES = """\
 sources:

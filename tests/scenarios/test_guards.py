@@ -6,9 +6,7 @@ import pyarrow as pa
 
 from enrich.delta.sink import hold_settings
 from kit.lab import Lab
-
-COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}
-"""As Spark runs by itself; tests on small tables are interpreted."""
+from kit.session import COMPILED
 
 
 def test_an_expression_that_stands_twice_behind_its_guard_fails_no_run(lab: Lab) -> None:
