@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 import enrich
+from faults.shop import SOAK
 from kit.lab import Lab
 from kit.project import hold_nulls
 
@@ -21,6 +22,8 @@ JOBS = {
     "name": "kind: history\n" + PERSONS + "history: {columns: [name]}\n",
     "past": "kind: history\nexpectations: named\n" + PERSONS,
 }
+if not SOAK:  # lists that gain fields are in test_one_target.py and test_outgrown.py, too
+    JOBS = {name: text for name, text in JOBS.items() if name not in ("lists", "name")}
 BEFORE = """
 SELECT id, name, named_struct('street', 'Main', 'city', 'Bern') AS home,
     array(named_struct('kind', 'mobile', 'number', '1')) AS phones, map('k', named_struct('a', 1)) AS notes
@@ -65,7 +68,7 @@ def test_structs_that_gain_fields_and_columns_that_get_a_type(lab: Lab) -> None:
     write(lab, AFTER.format(id=2, name="'Otto'"))
     lab.spark.sql(f"UPDATE delta.`{lab.path('persons')}` SET name = 'Ottone' WHERE id = 2")
     found = run(lab)
-    assert {found[job].mode for job in ("field", "name", "past")} == {"incremental"}
+    assert {found[job].mode for job in found.keys() & {"field", "name", "past"}} == {"incremental"}
     shown = {row["id"]: row for row in read(lab, "whole")}
     assert (shown[1]["home"]["zip"], shown[2]["home"]["zip"], shown[2]["phones"][0]["kind"]) == (None, "3000", "fixed")
     assert "nick" not in shown[1]
@@ -97,7 +100,8 @@ def test_a_field_that_goes_asks_for_what_leads_on(lab: Lab) -> None:
         " USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name')"
     )
     write(lab, f"SELECT id, name, home FROM ({BEFORE}) WHERE name IS NOT NULL")
-    for name in ("whole", "mirror"):
+    played = ("whole", "mirror") if SOAK else ("whole",)
+    for name in played:
         text = JOBS[name].replace(", notes", "")
         lab.job(f"job: {name}\n{text}target: {{table: {name}}}\n")
     lab.job(f"job: other\n{PERSONS}select: {{id: p.id, name: p.name}}\ntarget: {{table: other}}\n")
@@ -106,7 +110,7 @@ def test_a_field_that_goes_asks_for_what_leads_on(lab: Lab) -> None:
     lab.spark.sql(f"UPDATE delta.`{lab.path('persons')}` SET name = 'Eve' WHERE id = 1")
     done = {each.job: each for each in lab.run_all().jobs}
     assert done["other"].status == "updated"
-    for name in ("whole", "mirror"):
+    for name in played:
         assert f"`enrich run {name} --full-refresh`" in str(done[name].error)
         assert lab.run(name, full_refresh=True).status == "updated"
         assert {tuple(row["home"]) for row in read(lab, name)} == {("city",)}
