@@ -19,7 +19,7 @@ from differential import reader
 from differential.comparison import Tally, Target
 from differential.engines import enrich_engine
 from differential.generator import History, make_histories, make_shared
-from differential.spec import World
+from differential.spec import Table, World
 from differential.trial import Script, Trial
 from enrich.delta.sink import hold_settings
 from kit.session import INTERPRETED
@@ -114,6 +114,19 @@ def _in_one_window(history: History) -> History:
     return History((history.windows[0], [commit for window in history.windows[1:] for commit in window]))
 
 
+def declare(table: Table) -> str:
+    """Return the rows of a source as it is declared, in Spark's SQL over ``table_of_source``."""
+    keys = ", ".join(f"`{key}`" for key in table.key)
+    whole = " AND ".join(f"`{key}` IS NOT NULL" for key in table.key)
+    names = ", ".join(f"`{column.name}`" for column in table.all_columns)
+    order = [f"`{name}` DESC NULLS LAST" for name in (*table.order, *(each.name for each in table.all_columns))]
+    place = f"row_number() OVER (PARTITION BY {keys} ORDER BY {', '.join(order)})" if table.order else "1"
+    place = f"count(*) OVER (PARTITION BY {keys})" if table.holds else place
+    is_there = "true" if table.gone is None else f"`{table.gone[0]}` IS DISTINCT FROM '{table.gone[1]}'"
+    ranked = f"SELECT *, {place} AS n_ FROM table_of_source WHERE {whole}"
+    return f"SELECT {names} FROM ({ranked}) WHERE n_ = 1 AND {is_there}"
+
+
 def compare_query(trial: Trial, name: str, spark: SparkSession) -> list[str] | None:
     """Return what differs between a job and itself as a query; None where SQL has no words for it.
 
@@ -131,12 +144,16 @@ def compare_query(trial: Trial, name: str, spark: SparkSession) -> list[str] | N
     session = spark.newSession()
     for alias, source in job.sources.items():
         rows = session.read.format("delta").load(str(lake / source.table))
-        rows.dropna("any", subset=[f"`{key}`" for key in source.key]).createOrReplaceTempView(alias)
+        rows.createOrReplaceTempView("table_of_source")
+        session.sql(declare(trial.world.table(source.table))).createOrReplaceTempView(alias)
     target = trial.targets[name]
     answer = Counter(map(target.canonical, session.sql(text).toArrow().to_pylist()))
     quarantine = lake / f"{job.target.table}__quarantine"
     held = reader.rows(quarantine) if reader.exists(quarantine) else []
-    found = [*reader.rows(lake / job.target.table), *(row for row in held if "key_not_null" not in row["_failed"])]
+    found = [
+        *reader.rows(lake / job.target.table),
+        *(row for row in held if not {"key_not_null", "key_unique"} & {*row["_failed"]}),
+    ]
     there = Counter(map(target.canonical, found))
     if answer != there:
         missing, surplus = (answer - there).total(), (there - answer).total()

@@ -23,15 +23,40 @@ def key_of(row: Row, columns: Iterable[str]) -> Key | None:
     return None if any(part is None for part in key) else key
 
 
-def keyed(table: Table, rows: list[Row]) -> dict[Key, Row]:
-    """Return the rows by key, without those whose key is null; two rows with one key are an error of the test."""
+def keyed(table: Table, rows: Iterable[Row]) -> dict[Key, Row]:
+    """Return the rows by key, without those whose key is null; two rows with one key are an error of the test.
+
+    Of a log it is the last event of each key; where doubled keys are held, only keys with one row.
+    """
     found: dict[Key, Row] = {}
+    held = {id(row) for row in find_doubled(table, rows)}
     for row in rows:
         key = key_of(row, table.key)
-        if key is not None:
-            assert key not in found, f"{table.name}: two rows with one key"
-            found[key] = row
-    return found
+        if key is None or id(row) in held:
+            continue
+        if table.order and key in found:
+            found[key] = max(found[key], row, key=lambda each: _rank(table, each))
+            continue
+        assert key not in found, f"{table.name}: two rows with one key"
+        found[key] = row
+    if table.gone is None:
+        return found
+    column, value = table.gone
+    return {key: row for key, row in found.items() if row[column] != value}
+
+
+def _rank(table: Table, event: Row) -> list[Any]:
+    """Return what orders the events of a key: null is least; of one order, their contents."""
+    names = (*table.order, *(column.name for column in table.all_columns))
+    return [(event[name] is not None, 0 if event[name] is None else event[name]) for name in names]
+
+
+def find_doubled(table: Table, rows: Iterable[Row]) -> list[Row]:
+    """Return the rows of a table that are held because they share their key."""
+    if not table.holds:
+        return []
+    counts = Counter(key_of(row, table.key) for row in rows)
+    return [row for row in rows if (key := key_of(row, table.key)) is not None and counts[key] > 1]
 
 
 def truth(world: World, shape: Shape, tables: Tables) -> list[Row]:
@@ -62,8 +87,13 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
     out, only columns are shown: an expression may be one that must not be evaluated then.
     """
     driving = world.table(shape.source)
+    found = _show_apart(world, shape, tables, find_doubled(driving, tables[shape.source]), ["key_unique"])
     rows = [row for row in tables[shape.source] if key_of(row, driving.key) is None]
-    failed = ["key_not_null"]
+    return found + _show_apart(world, shape, tables, rows, ["key_not_null"])
+
+
+def _show_apart(world: World, shape: Shape, tables: Tables, rows: list[Row], failed: list[str]) -> list[Row]:
+    driving = world.table(shape.source)
     if shape.mirror is not None:
         return [{**_keyless_mirror(driving, shape.mirror, row), "_failed": failed} for row in rows]
     if shape.past is not None:
@@ -77,7 +107,8 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
         is_there = True
         for alias, join in shape.joins.items():
             if not is_there or join.kind == "table":
-                scope = {**scope, alias: None}
+                key = key_of(row, driving.key)
+                scope = {**scope, alias: present[alias].get(key) if key is not None and is_there else None}
             elif join.kind == "interval":
                 scope = {**scope, alias: None}  # it would be a row for each partner
             elif join.kind == "foreign_key":

@@ -28,7 +28,7 @@ def answer_past(world: World, shape: Shape, snapshots: Sequence[tuple[int, pa.Ta
     assert shape.past is not None
     table, past = world.table(shape.source), shape.past
     tracked = list_tracked(table, past)
-    names = [*table.key, *tracked]
+    names = [column.name for column in table.all_columns] if table.order else [*table.key, *tracked]
     parts = [
         rows.select(names).append_column("v_", pa.array([version] * len(rows), pa.int64()))
         for version, (_, rows) in enumerate(snapshots)
@@ -41,10 +41,11 @@ def answer_past(world: World, shape: Shape, snapshots: Sequence[tuple[int, pa.Ta
     connection.register("times_", pa.table({n: pa.array(list(c), schema.field(n).type) for n, c in ends.items()}))
     keys, image = ", ".join(map(_name, table.key)), ", ".join(f"{_name(n)} := {_name(n)}" for n in tracked)
     live = " AND ".join(f"{_name(k)} IS NOT NULL" for k in table.key)
+    source = _reduced("all_", table, "v_")
     shown = {past.valid_from: "f.from_", past.valid_to: "t.at_"}
     columns = ", ".join(f"{shown.get(n, 'f.' + _name(n))} AS {_name(n)}" for n in target_types(world, shape))
     found = connection.sql(
-        f"WITH i AS (SELECT {keys}, v_, struct_pack({image}) AS image_ FROM all_ WHERE {live}), "
+        f"WITH i AS (SELECT {keys}, v_, struct_pack({image}) AS image_ FROM {source} AS r_ WHERE {live}), "
         f"w AS (SELECT *, lag(v_) OVER k AS last_, lag(image_) OVER k AS was_ FROM i "
         f"WINDOW k AS (PARTITION BY {keys} ORDER BY v_)), "
         "b AS (SELECT *, (last_ IS NULL OR last_ < v_ - 1 OR image_ IS DISTINCT FROM was_)::INT AS new_ FROM w), "
@@ -97,7 +98,22 @@ def _name(identifier: str) -> str:
 
 
 def _live(table: Table) -> str:
-    return f"SELECT * FROM {_name(table.name)} WHERE " + " AND ".join(f"{_name(k)} IS NOT NULL" for k in table.key)
+    whole = " AND ".join(f"{_name(k)} IS NOT NULL" for k in table.key)
+    return f"SELECT * FROM {_reduced(_name(table.name), table)} AS r_ WHERE {whole}"
+
+
+def _reduced(rows: str, table: Table, *also: str) -> str:
+    """Return what a table's rows are as a source: of a log the last event of each key, or none; no doubled keys."""
+    keys = ", ".join([*also, *map(_name, table.key)])
+    if table.holds:
+        lone = " OR ".join([f"{_name(k)} IS NULL" for k in table.key] + [f"count(*) OVER (PARTITION BY {keys}) = 1"])
+        return f"(SELECT * FROM {rows} QUALIFY {lone})"
+    if not table.order:
+        return rows
+    order = [f"{_name(name)} DESC NULLS LAST" for name in (*table.order, *(each.name for each in table.all_columns))]
+    last = f"SELECT * FROM {rows} QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {', '.join(order)}) = 1"
+    is_there = "true" if table.gone is None else f"{_name(table.gone[0])} IS DISTINCT FROM '{table.gone[1]}'"
+    return f"(SELECT * FROM ({last}) AS l_ WHERE {is_there})"
 
 
 def _table(world: World, shape: Shape, alias: str, aliases: list[str], before: str) -> str:

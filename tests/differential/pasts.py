@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from differential.compare import canonical_row
-from differential.model import key_of
+from differential.model import keyed
 from differential.spec import Row, Shape, World, list_tracked, target_types
 
 Snapshot = tuple[int, Sequence[Row]]
@@ -27,7 +27,7 @@ def tell_past(world: World, shape: Shape, snapshots: Sequence[Snapshot]) -> list
     found: list[Row] = []
     for at, rows in snapshots:
         moment = _EPOCH + timedelta(milliseconds=at)
-        there = {key: row for key, row in ((key_of(row, table.key), row) for row in rows) if key is not None}
+        there = keyed(table, rows)
         images = {key: canonical_row(row, tracked, maps) for key, row in there.items()}
         ended = [key for key, (image, _) in opened.items() if images.get(key) != image]
         found += [{**opened.pop(key)[1], past.valid_to: moment} for key in ended]

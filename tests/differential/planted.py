@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from differential import planted_acts, planted_histories, planted_intervals
+from differential import planted_acts, planted_histories, planted_intervals, planted_logs
 from differential.alterations import Alteration
 from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
@@ -574,6 +574,8 @@ SUITES = (
         "past_without_open",
         tuple(Bug(name, plant) for name, plant in planted_histories.BUGS),
     ),
+    Suite("logs", "logs", "log_full", tuple(Bug(name, plant) for name, plant in planted_logs.OF_LOGS)),
+    Suite("doubled", "doubled", "doubled_both", tuple(Bug(name, plant) for name, plant in planted_logs.OF_DOUBLED)),
     # What compares old and new rows knows no history: each of these has a run of its own.
     *(
         Suite(bug.name, "pair", "alone", (bug,))

@@ -37,6 +37,15 @@ def job_file(world: World, shape: Shape) -> dict[str, Any]:
     job["sources"] = {
         alias: {"table": table, "key": _one_or_list(world.table(table).key)} for alias, table in shape.aliases().items()
     }
+    for alias, name in shape.aliases().items():
+        table = world.table(name)
+        if table.order:
+            job["sources"][alias]["latest"] = {"order": _one_or_list(table.order)}
+            job["rules"] = [{"rule": "mass_change", "at_most": 1.0}]
+            if table.gone is not None:
+                job["sources"][alias]["latest"]["delete"] = f"{table.gone[0]} = '{table.gone[1]}'"
+        if table.holds:
+            job["sources"][alias]["doubled_keys"] = "quarantine"
     if shape.is_trusted:
         job["sources"][shape.driving]["unique"] = "trusted"
     job["from"] = shape.driving

@@ -30,6 +30,9 @@ class Table:
         is_mapped: It is written with column mapping, so that its columns can be renamed and dropped.
         chars: Text columns that are declared CHAR, and their lengths: Spark fills them with blanks.
         gained: Names of columns that it gained while it was played; histories know nothing of them.
+        order: Columns by which the last event of a key is found: the table is a log.
+        gone: A text column of a log and the value with which it says that the key has no row.
+        holds: Rows that share their key are no rows of it.
     """
 
     name: str
@@ -40,6 +43,9 @@ class Table:
     is_mapped: bool = False
     chars: tuple[tuple[str, int], ...] = ()
     gained: frozenset[str] = frozenset()
+    order: tuple[str, ...] = ()
+    gone: tuple[str, str] | None = None
+    holds: bool = False
 
     @property
     def all_columns(self) -> tuple[Column, ...]:

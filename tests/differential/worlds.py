@@ -12,6 +12,7 @@ from differential.spec import Expr, Join, Mirror, Scope, Shape, Table, World, co
 from differential.worlds_of_chains import chains
 from differential.worlds_of_histories import histories
 from differential.worlds_of_intervals import intervals
+from differential.worlds_of_logs import doubled, logs
 from differential.worlds_of_references import foreign_key, foreign_key_composite, tree
 from differential.worlds_of_times import times
 from differential.worlds_of_versions import versions, versions_in_chains
@@ -291,6 +292,8 @@ WORLDS: dict[str, World] = {
             intervals(),
             histories(),
             times(),
+            logs(),
+            doubled(),
         ),
     )
 }
@@ -304,6 +307,8 @@ ALWAYS: dict[str, World] = {
         "chains": ("back_by_full", "guarded"),
         "intervals": ("interval_chained",),
         "histories": ("past", "past_at"),
+        "logs": ("log_full", "log_past", "log_mirror"),
+        "doubled": ("doubled_both", "doubled_past"),
     }.items()
 }
 """The jobs that random histories play in every `make test`; the soak plays all.

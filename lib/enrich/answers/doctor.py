@@ -25,6 +25,7 @@ from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine, identify
 from enrich.base.result import SKIPPED, name_deployment
 from enrich.base.sizes import format_bytes
+from enrich.base.spec import quote
 from enrich.delta import extents, tables
 from enrich.delta.runs import RunsTable
 from enrich.delta.stores import find_local_path
@@ -173,6 +174,7 @@ def _check_job(
             message = f"changes that {job.job!r} has not taken yet may be gone already"
             repair = f"{hints.run(job.job)}; if it is refused, {hints.run(job.job, find_way_on(job))}"
             found.append(Diagnosis("retention", FAULT, lag.table, message, repair, HistoryError.exit_code))
+    yield from (each for each in found if each.check == "clustering")
     well = {
         "change_feed": "all sources have their change feed",
         "retention": "the sources keep their past for at least twice the job's longest pause",
@@ -228,6 +230,12 @@ def _check_source(
         message = f"source {alias!r} of {job.job!r} has no change feed"
         repair = tables.suggest_properties(table.uri, {tables.CHANGE_FEED: "true"})
         yield Diagnosis("change_feed", FAULT, name, message, repair, ConfigError.exit_code)
+    is_log = job.sources[alias].latest is not None and not table.partitions
+    if is_log and "clustering" not in (tables.open_log(table.uri).protocol().writer_features or ()):
+        keys = ", ".join(map(quote, job.sources[alias].key[:4]))
+        message = f"a log that is not clustered by its key: for the last events of few keys {job.job!r} reads all of it"
+        repair = f"ALTER TABLE delta.`{table.uri.rstrip('/')}` CLUSTER BY ({keys}), then OPTIMIZE"
+        yield Diagnosis("clustering", ADVICE, name, message, repair)
     kept = tables.compute_retention(table.properties)
     if kept is not None and pause is not None and kept < _SLACK * pause:
         message = (

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[Any, ...]
 _PRESENT, _ARRIVED, _DELETED, _HOLDER = "__enrich_present", "__enrich_arrived", "__enrich_deleted", "__enrich_holder"
+_DOUBLED = "__enrich_doubled"
 _REASON, _JOB, _COUNT = "__enrich_reason", "__enrich_job", "__enrich_count"
 
 
@@ -170,6 +171,7 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
     ==================================================  =========================
     is null                                             ``foreign_key_null``
     is there                                            ``matched``, or as the kind of the join says (``VERDICT``)
+    is there several times, and such rows are held      ``ambiguous``
     is not there, and the source has it now             ``arrived_after_window``
     is not there, and a job upstream holds it           ``quarantined_upstream``
     is not there, and a version before has deleted it   ``deleted_at``
@@ -191,14 +193,16 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
                 *_find_in_history(run, each, lost),
                 near_misses.find_near_misses(lost, present, texts).drop(near_misses.SET) if any(texts) else None,
                 _find_held(run, each, lost),
+                _find_doubled(run, each, lost),
             ):
                 marked = marked if facts is None else marked.join(facts, on=each.names, how="left")
         every = {_ARRIVED: "long", _DELETED: "long", _HOLDER: "string", near_misses.KIND: "string"}
-        every |= {near_misses.FOUND: "string", VERDICT: "string"}
+        every |= {near_misses.FOUND: "string", VERDICT: "string", _DOUBLED: "boolean"}
         marked = marked.withColumns({n: F.lit(None).cast(kind) for n, kind in every.items() if n not in marked.columns})
         reason = (
             F.when(F.col(_PRESENT).isNull(), reasons.FOREIGN_KEY_NULL)
             .when(F.col(_PRESENT), F.coalesce(F.col(VERDICT), F.lit(reasons.MATCHED)))
+            .when(F.col(_DOUBLED), reasons.AMBIGUOUS)
             .when(F.col(_ARRIVED).isNotNull(), reasons.ARRIVED_AFTER_WINDOW)
             .when(F.col(_HOLDER).isNotNull(), reasons.QUARANTINED_UPSTREAM)
             .when(F.col(_DELETED).isNotNull(), reasons.DELETED_AT)
@@ -220,6 +224,15 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
     return unite(found)
 
 
+def _find_doubled(run: Inquiry, asked: Question, lost: DataFrame) -> DataFrame | None:
+    """Find keys of which a source holds its rows, because there are several; None where it never does."""
+    held = run.read_held(asked.alias)
+    if held is None:
+        return None
+    keys = held.select(*name_parts(asked.columns, asked.names)).join(lost, on=asked.names, how="left_semi")
+    return keys.distinct().withColumn(_DOUBLED, F.lit(True))
+
+
 # --- In the source's history -----------------------------------------------------------------------------------------
 
 
@@ -229,10 +242,14 @@ def _find_in_history(run: Inquiry, asked: Question, lost: DataFrame) -> Iterator
     These have the last version that took them away. Where the change feed cannot be read, nothing is found.
     """
     at, state = run.plan.window[asked.alias].to, run.plan.tables[asked.alias]
+    source = run.plan.spec.sources[asked.alias]
     moves = None if state.version == at else _find_moves(run, asked, lost, (at, state.version))
     if moves is not None:
         is_there = F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))
         is_there = is_there | (F.col("total") > 0)  # one of several versions of a key may have gone again
+        if source.is_derived:  # that a row came is not enough
+            rows = run.snapshot(asked.alias, state.version).select(*name_parts(asked.columns, asked.names))
+            moves, is_there = moves.join(rows, on=asked.names, how="left_semi"), F.col("come").isNotNull()
         yield moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
     first = min(tables.read_commits(tables.open_log(state.uri)), default=at)
     moves = _find_moves(run, asked, lost, (first - 1, at))
@@ -251,12 +268,14 @@ def _find_in_history(run: Inquiry, asked: Question, lost: DataFrame) -> Iterator
 def _find_moves(run: Inquiry, asked: Question, lost: DataFrame, window: tuple[int, int]) -> DataFrame | None:
     """Return when each lost key last came and last went; None where the change feed cannot be read."""
     source, uri = run.plan.spec.sources[asked.alias], run.plan.tables[asked.alias].uri
-    columns = list(dict.fromkeys([*source.key, *asked.columns]))
+    columns = list(source.columns) if source.latest is not None else list(dict.fromkeys([*source.key, *asked.columns]))
     net, parts = F.sum(WEIGHT), name_parts(asked.columns, asked.names)
     if not tables.read_range(uri, window).is_whole:
         return None
     try:
         feed = normalise.normalise_keys(reads.read_change_feed(run.session, uri, window, columns), source)
+        if source.latest is not None and source.latest.gone is not None:  # an event that says so takes the row away
+            feed = feed.withColumn(WEIGHT, F.when(F.expr(source.latest.gone), -1).otherwise(F.col(WEIGHT)))
         rows = feed.select(*parts, WEIGHT, COMMIT).join(lost, on=asked.names, how="left_semi")
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")

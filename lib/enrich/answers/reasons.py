@@ -18,6 +18,7 @@ FOREIGN_KEY_NULL = "foreign_key_null"
 ARRIVED_AFTER_WINDOW = "arrived_after_window"
 DELETED_AT = "deleted_at"
 NEAR_MISS = "near_miss"
+AMBIGUOUS = "ambiguous"
 VALUE_NULL_IN_LOOKUP = "value_null_in_lookup"
 VALUE_NULL = "value_null"
 FILTERED_BY_WHERE = "filtered_by_where"
@@ -31,6 +32,7 @@ REASONS = {
     ARRIVED_AFTER_WINDOW: "the partner came in a version that the target has not consumed yet",
     DELETED_AT: "this version of the source deleted the partner",
     NEAR_MISS: "the source has a key that differs only by something that a normaliser removes",
+    AMBIGUOUS: "the source has several rows with this key, and holds them (doubled_keys: quarantine)",
     VALUE_NULL_IN_LOOKUP: "there is a partner, and its value is null",
     VALUE_NULL: "the value is null in the driving source, or the expression gives null",
     FILTERED_BY_WHERE: "the job's where removes the row",
@@ -49,7 +51,7 @@ def list_meanings() -> dict[str, str]:
 def list_worst() -> tuple[str, ...]:
     """Return, of several references of one row, which reason stands for the row: the first that one of them has."""
     own = [word for kind in JOINS.values() for word in kind.reasons]
-    missing = (ARRIVED_AFTER_WINDOW, QUARANTINED_UPSTREAM, DELETED_AT, NEAR_MISS, NO_SUCH_KEY)
+    missing = (AMBIGUOUS, ARRIVED_AFTER_WINDOW, QUARANTINED_UPSTREAM, DELETED_AT, NEAR_MISS, NO_SUCH_KEY)
     return (*missing, *own, FOREIGN_KEY_NULL, MATCHED)
 
 

@@ -48,7 +48,8 @@ NORMALISERS = ("visible", "nfc", "trim", "lower", "integer", "unpad")
 TEXT_TYPE = "string"  # of the keys that can be normalised
 
 FAILED_COLUMN, RUN_ID_COLUMN = "_failed", "_run_id"
-KEY_NOT_NULL = "key_not_null"
+KEYLESS = KEY_NOT_NULL, KEY_UNIQUE = "key_not_null", "key_unique"
+"""Why the quarantine holds rows that no key tells apart."""
 
 
 def name_partners(alias: str) -> str:
@@ -110,6 +111,14 @@ class Affected:
 
 
 @dataclass(frozen=True)
+class Latest:
+    """How the events of a log become rows: of each key the event that is greatest by ``order``."""
+
+    order: tuple[str, ...]  # columns; null is the least value
+    gone: str | None = None  # a condition over the event's columns; true: there is no row
+
+
+@dataclass(frozen=True)
 class SourceSpec:
     """One alias of a job, with its used columns, key columns first."""
 
@@ -118,6 +127,18 @@ class SourceSpec:
     columns: dict[str, DataType]
     trusted: bool = False  # two rows with one key are not searched
     normalise: tuple[str, ...] = ()  # what brings text keys into one form, in this order
+    latest: Latest | None = None  # the table's rows are events
+    holds_doubled: bool = False  # rows that share their key are no rows of the source, and are no reason to stop
+
+    @property
+    def is_derived(self) -> bool:
+        """True when it depends on the other rows of its key whether a row of the table is a row of the source."""
+        return self.latest is not None or self.holds_doubled
+
+    @property
+    def is_searched(self) -> bool:
+        """True when two rows of it with one key are looked for, which end a run."""
+        return not self.trusted and not self.is_derived
 
 
 @dataclass(frozen=True)

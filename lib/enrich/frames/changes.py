@@ -21,12 +21,12 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_inside, name_reference, quote
-from enrich.frames import columns
+from enrich.frames import columns, normalise
 from enrich.frames.columns import Ranges, add_up, drop_nulls, has_null, keep_in_ranges, name_parts
 
 ROWS, KEYS = "__enrich_rows", "__enrich_keys"
@@ -51,6 +51,9 @@ class NetChanges:
     ranges: Ranges  # parts of ``keys`` -> their ranges, as ``count_with_ranges`` finds them
     # The ranges whose rows at both ends were compared, because the feed does not tell all.
     compared: tuple[tuple[int, int], ...] = ()
+    # Of a source whose rows depend on others of their key: what ``normalise.count_derived`` counts of changed keys.
+    looked_at: int = 0
+    marked: int = 0
 
     def select_changed(self) -> DataFrame:
         """Return ``__enrich_j*`` alone."""
@@ -101,17 +104,53 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     In: the used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
     """
     images = sum_images(feed, source, COMMIT)
-    every = _take_keys(images, source).distinct().persist()
+    every = take_keys(images, source).distinct().persist()
     keys = drop_nulls(every)
     count = keys.count()
     return Touched((images,), keys, (every,), count, every.count() - count)
+
+
+_BASE, _AT, _UNTIL = -1, "__enrich_at", "__enrich_until"
+
+
+def follow_rows(images: DataFrame, now: DataFrame, source: SourceSpec) -> DataFrame:
+    """Return what commits did to the rows of a source whose rows depend on the others of their key.
+
+    What the table had before is what it has now, without what has come, and with what has gone: no older version is
+    read. ``n`` is the order of a log, and the commits 5 and 6 bring the events that they are written beside:
+
+    ======================  ===========  ==================  ==================
+    before                  now          commit 5            commit 6
+    ======================  ===========  ==================  ==================
+    (n 1, a)                all three    5: (n 3, c): -a +c  6: (n 2, b): -
+    (n 1, a), (n 3, c)      (n 1, a)     5 removes c: -c +a  -
+    ======================  ===========  ==================  ==================
+
+    In: ``images``, as ``sum_images`` gives them with ``COMMIT``; ``now``, the table's rows of all keys in them after
+    the last commit. Out: the same images of the source's rows, those with a null in their key unchanged.
+    """
+    key = [name_inside(name) for name in source.key]
+    keyed = images.where(~columns.lacks_value(source.key))
+    base = now.withColumn(WEIGHT, F.lit(1)).unionByName(keyed.drop(COMMIT).withColumn(WEIGHT, -F.col(WEIGHT)))
+    moves = sum_images(base.withColumn(COMMIT, F.lit(_BASE).cast("long")).unionByName(keyed), source, COMMIT)
+    # The states of a key: before the first commit that touches it, and after each.
+    at = keyed.select(*map(quote, key), F.explode(F.array(F.lit(_BASE).cast("long"), COMMIT)).alias(_AT)).distinct()
+    until = F.lead(_AT).over(Window.partitionBy(*map(quote, key)).orderBy(_AT)).alias(_UNTIL)
+    states = at.select("*", until)
+    rows = moves.join(states, on=key, how="inner").where(F.col(COMMIT) <= F.col(_AT))
+    rows = sum_images(rows, source, _AT, _UNTIL)
+    rows = normalise.derive_rows(rows, source, _AT, _UNTIL)
+    come = rows.where(F.col(_AT) != _BASE).withColumns({WEIGHT: F.lit(1), COMMIT: F.col(_AT)})
+    gone = rows.where(F.col(_UNTIL).isNotNull()).withColumns({WEIGHT: F.lit(-1), COMMIT: F.col(_UNTIL)})
+    found = sum_images(come.unionByName(gone), source, COMMIT)
+    return found.unionByName(images.where(columns.lacks_value(source.key)))
 
 
 def count_keys_that_differ(net: NetChanges, source: SourceSpec, names: Collection[str]) -> int:
     """Count the keys whose rows have other values in used columns, or are more or fewer, than before the window."""
     kinds = {name: kind for name, kind in source.columns.items() if name in (*source.key, *names)}
     images = net.images.select(*[quote(name_inside(name)) for name in kinds], WEIGHT)
-    return _take_keys(sum_images(images, replace(source, columns=kinds)), source).distinct().count()
+    return take_keys(sum_images(images, replace(source, columns=kinds)), source).distinct().count()
 
 
 def sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
@@ -143,7 +182,7 @@ def count_rows(*sources: tuple[DataFrame, SourceSpec, bool]) -> list[RowCounts]:
     """Count the rows of sources, and with true the surplus ones, else 0: each source in one pass, all in one query."""
     counted = []
     for place, (rows, source, search) in enumerate(sources):
-        keys = _take_keys(rows, source)
+        keys = take_keys(rows, source)
         groups = count_by_key(keys) if search else keys.withColumns({ROWS: F.lit(1), KEYS: F.lit(1)})
         is_null, surplus = has_null(keys.columns), F.col(ROWS) - F.col(KEYS)
         sums = (F.when(~is_null, F.col(ROWS)), F.when(~is_null, surplus), F.when(is_null, F.col(ROWS)))
@@ -155,7 +194,7 @@ def count_rows(*sources: tuple[DataFrame, SourceSpec, bool]) -> list[RowCounts]:
 def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
     """Count the rows beyond the first of their key, by the source's rows with a key, of keys that have grown."""
     grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
-    keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
+    keys = keep_in_ranges(take_keys(rows, source), net.ranges)
     keys = keys.join(grown, on=keys.columns, how="left_semi")
     return count_rows((keys.toDF(*map(name_inside, source.key)), source, True))[0].surplus
 
@@ -164,7 +203,7 @@ def count_crowded_before(rows: DataFrame, source: SourceSpec, net: NetChanges) -
     """Count the changed keys that had more than one row before the window, by the rows at its end."""
     names = name_reference(len(source.key))
     grown = net.keys.select(*names, (-F.col(WEIGHT)).alias(ROWS))
-    there = keep_in_ranges(_take_keys(rows, source), net.ranges).join(grown, on=names, how="left_semi")
+    there = keep_in_ranges(take_keys(rows, source), net.ranges).join(grown, on=names, how="left_semi")
     had = there.withColumn(ROWS, F.lit(1)).unionByName(grown).groupBy(*names).agg(F.sum(ROWS).alias(ROWS))
     return had.where(F.col(ROWS) > 1).count()
 
@@ -186,5 +225,6 @@ def count_by_key(keys: DataFrame) -> DataFrame:
     return groups.groupBy(*keys.columns).agg(F.count("*").alias(ROWS), found.alias(KEYS))
 
 
-def _take_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
+def take_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
+    """Return the keys of rows of a source as ``__enrich_j*``."""
     return rows.select(*name_parts(source.key, name_reference(len(source.key))))

@@ -30,7 +30,7 @@ from enrich.base.schemas import CHECK, GENERATED, LENGTH, NOT_NULL, Constraint, 
 from enrich.base.spec import (
     COPIES,
     FAILED_COLUMN,
-    KEY_NOT_NULL,
+    KEYLESS,
     OPERATION,
     PLACE,
     WAS,
@@ -530,5 +530,5 @@ def _read_as_bytes(kind: T.DataType) -> T.DataType:
 
 
 def is_keyless(prefix: str = "") -> Column:
-    """Tell the rows without key apart in the quarantine table."""
-    return F.coalesce(F.array_contains(F.col(prefix + FAILED_COLUMN), KEY_NOT_NULL), F.lit(False))
+    """Tell the rows apart in the quarantine table that no key tells apart: they have none, or share it."""
+    return F.coalesce(F.arrays_overlap(F.col(prefix + FAILED_COLUMN), F.array(*map(F.lit, KEYLESS))), F.lit(False))

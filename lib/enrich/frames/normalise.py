@@ -1,4 +1,19 @@
-r"""Bring text keys into another form, where a job asks for it: the engine sees a source as if its table held it.
+r"""Make the rows of a source of those of its table, where a job asks for it: the engine sees them as if it held them.
+
+Text keys are brought into another form, and of several rows with one key one is left, or none:
+
+==============================  ===============================  ===============================
+rows of one key in the table    ``latest: {order: n, ...}``      ``doubled_keys: quarantine``
+==============================  ===============================  ===============================
+(n 1, a)                        (n 1, a)                         (n 1, a)
+(n 2, b), (n 1, a)              (n 2, b), however they came      -, and both are held
+(n 2, b), (n 2, b)              (n 2, b)                         -, and both are held
+(n 2, b), (n 2, c)              (n 2, c), the greater contents   -, and both are held
+(n 3, ``delete`` is true), ...  -                                -, and all are held
+(n null, a), (n 1, b)           (n 1, b)                         -, and both are held
+==============================  ===============================  ===============================
+
+Rows with a null in their key stay as they are.
 
 ==========  =====================================================================  ==================  ==========
 normaliser  what it does                                                           before              after
@@ -24,7 +39,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import TEXT_TYPE, SourceSpec, name_inside, quote
+from enrich.base.spec import TEXT_TYPE, WEIGHT, SourceSpec, name_inside, quote
+from enrich.frames.columns import aggregate, make_exact
 
 WHITE_SPACE = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -56,6 +72,72 @@ def normalise_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
         return normalise(column, source.normalise).alias(name) if name in changed else column
 
     return rows.select(*[read(name) for name in rows.columns])
+
+
+_ROW, _MARKED, _COUNT = "__enrich_row", "__enrich_marked", "__enrich_count"
+
+
+def derive_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
+    """Return the rows of a source, given those of its table that have a whole key.
+
+    In: the used columns, ``WEIGHT`` where a row stands for several, and columns ``also`` beside the key, which tell
+    several states of the table apart. Out: the used columns and ``also``.
+    """
+    if not source.is_derived:
+        return rows
+    names = [quote(name_inside(name)) for name in source.columns]
+    return _take_rows(_group_rows(rows, source, *also), source, *also).select(*names, *also)
+
+
+def count_derived(rows: DataFrame, source: SourceSpec) -> tuple[int, int, int]:
+    """Count what ``derive_rows`` makes of rows.
+
+    Returns:
+        How many are left; how many were looked at, and among them those that are held, or, of a log, of how many keys
+        it has events, and in how many of them the last ones have one order and other contents.
+    """
+    groups = _group_rows(rows, source)
+    left = _take_rows(groups, source).count()
+    one = F.lit(1) if source.latest is not None else F.col(_COUNT)
+    looked_at, marked = aggregate(groups, F.sum(one), F.sum(F.when(F.col(_MARKED), one)))
+    return left, int(looked_at or 0), int(marked or 0)
+
+
+def find_held(rows: DataFrame, source: SourceSpec) -> DataFrame:
+    """Return those of a table's rows that are held because others have their key; with a whole key all of them."""
+    key = [quote(name_inside(name)) for name in source.key]
+    doubled = _group_rows(rows, source).where(F.col(_MARKED)).select(*key)
+    return rows.join(doubled, on=[name_inside(name) for name in source.key], how="left_semi").select(*rows.columns)
+
+
+def _group_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
+    """Return for each key: one row as ``_ROW``, ``_COUNT`` rows that it has, and whether it is ``_MARKED``."""
+    key = [quote(name_inside(name)) for name in source.key]
+    others = [name_inside(name) for name in source.columns if name not in source.key]
+    row = F.struct(*[F.col(quote(name)) for name in others], F.lit(True).alias(_ROW))
+    grouped = rows.groupBy(*key, *also)
+    count = F.sum(WEIGHT if WEIGHT in rows.columns else F.lit(1)).alias(_COUNT)
+    if source.latest is None:
+        return grouped.agg(F.any_value(row).alias(_ROW), count, (count > 1).alias(_MARKED))
+    # Exact forms, for a map is not ordered, and 0.0 and -0.0 are written in two ways.
+    contents = [make_exact(F.col(quote(name)), rows.schema[name].dataType) for name in others]
+    order = [F.col(quote(name_inside(name))).alias(f"o{i}") for i, name in enumerate(source.latest.order)]
+    whole = F.struct(*order, *[part.alias(f"c{i}") for i, part in enumerate(contents)])
+    # The least and the greatest fingerprint among the events of the greatest order: another one is another content.
+    mark = F.xxhash64(*contents, F.lit(0))
+    greatest, least = (
+        F.max(F.struct(*order, each.alias("mark"))).getField("mark") for each in (mark, F.bitwise_not(mark))
+    )
+    return grouped.agg(F.max_by(row, whole).alias(_ROW), count, (greatest != F.bitwise_not(least)).alias(_MARKED))
+
+
+def _take_rows(groups: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
+    key = [quote(name_inside(name)) for name in source.key]
+    found = groups if source.latest is not None else groups.where(~F.col(_MARKED))
+    found = found.select(*key, *also, f"{_ROW}.*").drop(_ROW)
+    # On the event that has won alone: on others the condition need not be computable.
+    is_gone = source.latest.gone if source.latest is not None else None
+    return found if is_gone is None else found.where(~F.coalesce(F.expr(is_gone), F.lit(False)))
 
 
 def normalise_references(parts: Sequence[Column], source: SourceSpec) -> list[Column]:

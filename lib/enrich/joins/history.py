@@ -73,6 +73,7 @@ class Ledger:
     come: int  # rows that came with a commit, or that the first version has; rows without a key among them
     keyless: int  # rows among them that have a null in their key
     surplus: int  # rows beyond the first of their key, in any snapshot that is looked at
+    counted: tuple[int, int] = (0, 0)  # of changed keys, what ``source_changes.judge_derived`` takes
 
 
 def get_spec(run: Run) -> HistorySpec:
@@ -109,6 +110,7 @@ def read_changes(run: Run) -> Changes:
         findings.append(build_finding("key_not_null", "quarantine", (ledger.come, ledger.keyless), alias))
     if ledger.surplus:
         findings.append(build_finding("key_unique", "fail", (ledger.come - ledger.keyless, ledger.surplus), alias))
+    findings += source_changes.judge_derived(run, spec.source, ledger.counted)
     count = ledger.come - ledger.keyless if run.plan.everything else found.count
     window = {alias: describe_window(run.plan, alias, count, compared=bool(found.compared))}
     compared = {alias: frozenset(found.compared)}
@@ -163,7 +165,7 @@ def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:
     again = not span.whole and span.start < min(end, run.plan.target.marks[spec.driving].to)
     bound = F.timestamp_millis(F.lit(times[span.start + 1])) if again else None
     earlier = recorded if recorded is None or bound is None else roll_back(recorded, bound)
-    parts, compared = _read_images(run, spec, (span.start, end)) if span.start < end else ([], ())
+    parts, compared, counted = _read_images(run, spec, (span.start, end)) if span.start < end else ([], (), (0, 0, 0))
     if span.compares and earlier is not None:
         parts.append(_compare_rows(run, spec, earlier, span.start))
     nothing = {WEIGHT: F.lit(0), COMMIT: F.lit(0).cast("long")}
@@ -189,8 +191,10 @@ def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:
     touched, come, keyless = _count(run, spec, images, keys)
     if run.plan.unsearched and not run.plan.everything:
         surplus = max(surplus, *_search_ends(run, spec, images))
+    if spec.source.holds_doubled:  # the quarantine has rows that the source has not
+        touched = replace(touched, null_keys=counted[2])
     touched = replace(touched, compared=compared)
-    return Ledger(base, events, identities, touched, come, keyless, surplus)
+    return Ledger(base, events, identities, touched, come, keyless, surplus, counted[:2])
 
 
 def _count(run: Run, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> tuple[net_changes.Touched, int, int]:
@@ -245,13 +249,14 @@ def _list_times(run: Run, times: Mapping[int, int]) -> DataFrame:
 
 def _read_images(
     run: Run, spec: HistorySpec, ends: tuple[int, int]
-) -> tuple[list[DataFrame], tuple[tuple[int, int], ...]]:
+) -> tuple[list[DataFrame], tuple[tuple[int, int], ...], tuple[int, int, int]]:
     """Return what each commit of a range removed and added, one row an image.
 
     A commit that changes the partition columns is told by the two snapshots beside it: no feed reaches across it.
 
     Returns:
-        The images, and the ranges, of one commit each, whose ends are compared.
+        The images; the ranges, of one commit each, whose ends are compared; and of a source whose rows depend on others
+        of their key, what ``normalise.count_derived`` counts of changed keys, and how many images its table has.
 
     Raises:
         HistoryError: A commit is lost that was there a moment ago, or holds what is not known.
@@ -275,7 +280,13 @@ def _read_images(
     images = [
         net_changes.sum_images(normalise.normalise_keys(feed, spec.source), spec.source, COMMIT) for feed in feeds
     ]
-    return images, tuple(compared)
+    if not spec.source.is_derived:
+        return images, tuple(compared), (0, 0, 0)
+    whole = run.keep(unite(images))
+    now = run.keep(source_changes.read_touched_rows(run, alias, whole))
+    _, looked_at, marked = normalise.count_derived(now, spec.source)
+    followed = [net_changes.follow_rows(whole, now, spec.source)]
+    return followed, tuple(compared), (looked_at, marked, whole.count())
 
 
 def _compare_rows(run: Run, spec: HistorySpec, recorded: DataFrame, version: int) -> DataFrame:

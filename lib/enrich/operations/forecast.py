@@ -144,6 +144,8 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
 
         scans += [(alias, tuple(names or used[alias])) for alias, names in find_kind(spec).list_reads(plan, moved)]
         scans += [(alias, used[alias]) for alias, window in plan.window.items() if window.gap is not None]
+        # Of the keys that a feed names, the other rows are read, too.
+        scans += [(alias, used[alias]) for alias in moved if spec.sources[alias].is_derived]
         if beside is not None:  # it has rows without a key, which no feed names: they are in the driving source
             scans.append((spec.driving, used[spec.driving]))
             beside_it = extents.measure_table(beside.table.uri)
@@ -158,7 +160,7 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
     read = {alias for alias, _ in scans} | plan.unsearched
     # Two rows with one key are looked for where rows of new keys may have come.
     grown = {*spec.sources} if plan.everything else {alias for alias, new in moved.items() if new}
-    searched = [a for a in grown | plan.unsearched if not spec.sources[a].trusted and not spec.remembers]
+    searched = [a for a in grown | plan.unsearched if spec.sources[a].is_searched and not spec.remembers]
     costs += [(sizes[alias].bytes, alias, names) for alias, names in scans]
     costs += [(sizes[alias].bytes, alias, spec.sources[alias].key) for alias in searched]
     files = sum(each.files for each in (*feeds.values(), *[sizes[alias] for alias in read]))

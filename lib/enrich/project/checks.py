@@ -68,6 +68,14 @@ def check_job(tree: Tree) -> list[Fault]:
     for alias, source in draft.sources.items():
         for option in ("key", "normalise"):
             check_list(draft, source, option, ("sources", alias))
+        if isinstance(source.get("latest"), dict):
+            check_list(draft, source["latest"], "order", ("sources", alias, "latest"))
+        if source.get("doubled_keys") == "quarantine":
+            others = {"unique: trusted": source.get("unique") == "trusted", "latest": "latest" in source}
+            whys = {"unique: trusted": "nobody looks for doubled keys there", "latest": "there no key is doubled"}
+            for other in (each for each, is_there in others.items() if is_there):
+                message = f"'doubled_keys: quarantine' has no effect beside '{other}': {whys[other]}; leave one out"
+                draft.fault(message, "sources", alias, "doubled_keys")
     if kind is not None:
         # Nothing that only jobs of other kinds have.
         for option in ("join", "select", "where") if not kind.joins else ():

@@ -9,9 +9,20 @@ from typing import Any, cast
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.schemas import build_struct, find, incomparable, may_be_key, name_of, simples_of, strip_type
-from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
+from enrich.base.spec import (
+    PREFIX,
+    TEXT_TYPE,
+    CompiledJob,
+    DataType,
+    JoinSpec,
+    Latest,
+    Output,
+    SourceSpec,
+    Step,
+    quote,
+)
 from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
-from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
+from enrich.project.expressions import Expression, ExpressionError, Scope, check_condition, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
 from enrich.project.querynames import rewrite
@@ -79,6 +90,7 @@ class Compiler:
         self.kinds: dict[str, DataType] = {}  # of target columns, where they are known
         # False when the joins have a fault, so that types after them are not known; None while they are read.
         self._is_sound: bool | None = None
+        self.latest = {alias: self._resolve_latest(alias) for alias in job.sources}
 
     def fault(self, message: str, *path: str | int) -> None:
         """Note a fault at a place of the job's file."""
@@ -119,6 +131,33 @@ class Compiler:
             self.fault(f"'normalise' needs a text column in the key; key column {told}", "sources", alias, "normalise")
         return key
 
+    def _resolve_latest(self, alias: str) -> tuple[Latest, str | None] | None:
+        """Resolve what makes rows of a log; with the condition as definitions are compared by it."""
+        said, place, table = self.job.sources[alias].latest, ("sources", alias, "latest"), self.tables[alias]
+        if said is None:
+            return None
+        order = tuple(self.named(alias, name, *place, "order") for name in said.order)
+        for name in order:
+            if name in table and not may_be_key(table[name]):
+                self.fault(f"'order' cannot be by {name!r} of type {name_of(table[name])}", *place, "order")
+        if said.delete is None:
+            return Latest(order), None
+        try:
+            expression = check_condition(said.delete, self.names.get(alias) if self.open else table)
+        except ExpressionError as error:
+            self.fault(str(error), *place, "delete")
+            return Latest(order), None
+        names = {self.named(alias, path[0], *place, "delete") for path in sorted(expression.paths)}
+        self.frame = {name: kind for name, kind in table.items() if name in names}
+        try:
+            for path in () if self.open else expression.paths:
+                self._type_path(path)
+            self.check_condition(expression, *place, "delete")
+        except LookupError as error:
+            self.fault(f"{said.delete}: {error.args[0]}", *place, "delete")
+        self.frame = {}
+        return Latest(order, said.delete), expression.canonical
+
     def is_list(self, alias: str) -> bool:
         """Return whether an alias is a list join."""
         join = self.job.join.get(alias)
@@ -133,7 +172,10 @@ class Compiler:
             key, table = self.keys[alias], self.tables[alias]
             used = self.used[alias] | set(key)
             kept = {name: table[name] for name in dict.fromkeys((*key, *table)) if name in used and name in table}
-            found[alias] = SourceSpec(alias, key, kept, source.unique == "trusted", source.normalise)
+            latest, holds = self.latest[alias], source.doubled_keys == "quarantine"
+            is_trusted = source.unique == "trusted" and latest is None  # of a log no two rows share a key
+            rows = (latest[0] if latest is not None else None), holds
+            found[alias] = SourceSpec(alias, key, kept, is_trusted, source.normalise, *rows)
         return found
 
     def describe_meaning(self) -> dict[str, Any]:
@@ -144,6 +186,10 @@ class Compiler:
         # Only where there is any: the targets of jobs without it were made by the same job still.
         if forms := {alias: list(source.normalise) for alias, source in self.job.sources.items() if source.normalise}:
             meaning["normalise"] = forms
+        if logs := {alias: [list(each[0].order), each[1]] for alias, each in self.latest.items() if each}:
+            meaning["latest"] = logs
+        if held := [alias for alias, source in self.job.sources.items() if source.doubled_keys == "quarantine"]:
+            meaning["doubled_keys"] = held
         return meaning
 
     def check_void(self, name: str, kind: DataType | None, *path: str | int) -> None:

@@ -139,6 +139,15 @@ class Column(Model):
     private: StrictBool = Field(False, description="true: its values are never shown, and no file keeps statistics.")
 
 
+class Latest(Model):
+    """How the events of a log become the rows of a source."""
+
+    order: Names = Field(description="The column, or the list of columns, by which the last event of a key is found.")
+    delete: ExpressionText | None = Field(
+        None, description="A condition over the event's columns, such as op = 'd'; true: the key has no row."
+    )
+
+
 class Source(Model):
     """A table that a job reads, under one alias. What tables.yml says of it may be left out."""
 
@@ -157,6 +166,12 @@ class Source(Model):
     owner: Text | None = Field(None, description="Who answers for the table.")
     tags: Names = Field((), description="Words by which `--select tag:WORD` finds the jobs that read the table.")
     columns: dict[StrictStr, Column] = Field({}, description="What people are told of the table's columns, by name.")
+    latest: Latest | None = Field(
+        None, description="The table is a log of events: the row of a key is its last event, or none."
+    )
+    doubled_keys: Literal["fail", "quarantine"] = Field(
+        "fail", description="quarantine: rows that share their key are held, or are no partner, and others go on."
+    )
 
 
 class End(Model):
@@ -286,7 +301,9 @@ class Job(Model):
     history: History | None = Field(None, description="Only with kind history; may be left out.")
     target: Target
     expectations: Text | None = Field(None, description="The suite in expectations/ that judges the rows.")
-    rules: tuple[Rule, ...] = Field((), description="Rules about the joins, and about what a run changes.")
+    declared_rules: tuple[Rule, ...] = Field(
+        (), alias="rules", description="Rules about the joins, and about what a run changes."
+    )
 
     _tree: Tree | None = PrivateAttr(default=None)
     _stars: Mapping[str, str] = PrivateAttr(default={})  # target columns that a star of the query gives -> the star
@@ -295,6 +312,14 @@ class Job(Model):
     def file(self) -> str:
         """The job's file, relative to the project directory."""
         return self._tree.name if self._tree else f"jobs/{self.job}.yml"
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The job's rules; where a source is a log, what is removed from it must not empty the target unseen."""
+        declared = self.declared_rules
+        if any(source.latest for source in self.sources.values()) and "mass_change" not in [r.rule for r in declared]:
+            return (*declared, Rule.model_validate({"rule": "mass_change", "at_most": 0.5}))
+        return declared
 
     @property
     def remembers(self) -> bool:
@@ -465,6 +490,10 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
             given = getattr(join, option)
             what, at = f"{option!r} of the join of {alias!r}", job.at("join", alias, option)
             written += [(what, at, text) for text in ((given,) if isinstance(given, str) else given or ())]
+    for alias, source in job.sources.items():
+        if source.latest is not None and source.latest.delete is not None:
+            what = f"'delete' of the source {alias!r}"
+            written.append((what, job.at("sources", alias, "latest", "delete"), source.latest.delete))
     written += [("'where'", job.at("where"), job.where)] if job.where is not None else []
     written += [(f"column {name!r}", job.at("select", name), text) for name, text in (job.select or {}).items()]
     found = [each for each in written if fault.is_in(each[2])]

@@ -15,14 +15,24 @@ from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
 from enrich.base.result import JobResult, State
 from enrich.base.schemas import NOT_NULL
-from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, name_left_key, quote
+from enrich.base.spec import (
+    FAILED_COLUMN,
+    KEY_NOT_NULL,
+    KEY_UNIQUE,
+    KEYLESS,
+    OPERATION,
+    RUN_ID_COLUMN,
+    Affected,
+    name_left_key,
+    quote,
+)
 from enrich.base.suites import MASS_CHANGE, list_needed_columns
 from enrich.delta import extents, reads, sink, tables
 from enrich.delta.runs import INTENT, RunRow, RunsTable
 from enrich.delta.sink import Commit
 from enrich.delta.tables import keeps_values
 from enrich.frames import difference
-from enrich.frames.columns import is_within
+from enrich.frames.columns import is_within, unite
 from enrich.frames.difference import Difference, Identity, QuarantineIdentity, complete_rows, mark_violations
 from enrich.joins import find_kind
 from enrich.progress import cursor
@@ -130,12 +140,15 @@ def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected:
     replaces = before is not None and (plan.rewrites or (plan.everything and not fits))
     driving, without_key = plan.spec.driving, None
     # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
-    lacking = any(each.expectation == "key_not_null" and each.source == driving for each in changed.findings)
+    lacking = any(each.expectation in KEYLESS and each.source == driving for each in changed.findings)
     if before is not None or lacking or (driving in changed.net and changed.net[driving].null_images > 0):
-        rows = run.keep(run.snapshot(driving, null_keys=True))
-        if not rows.isEmpty():
-            rows = find_kind(plan.spec).show_keyless(run, rows)
-            without_key = run.keep(rows.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
+        shown = []
+        held = ((KEY_NOT_NULL, run.snapshot(driving, null_keys=True)), (KEY_UNIQUE, run.read_held(driving)))
+        for rule, rows in [(rule, run.keep(rows)) for rule, rows in held if rows is not None]:
+            if not rows.isEmpty():
+                alone = find_kind(plan.spec).show_keyless(run, rows)
+                shown.append(run.keep(alone.withColumn(FAILED_COLUMN, F.array(F.lit(rule)))))
+        without_key = unite(shown) if shown else None
     if before is None and verdict.bad is None and without_key is None:
         return None
     keys, names = identify_rows(plan), [*plan.spec.columns, FAILED_COLUMN]

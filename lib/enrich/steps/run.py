@@ -18,7 +18,7 @@ from enrich.delta import extents, reads
 from enrich.delta.drafts import Draft
 from enrich.delta.sink import hold_settings
 from enrich.frames import join, normalise
-from enrich.frames.columns import lacks_value
+from enrich.frames.columns import lacks_value, unite
 from enrich.frames.difference import Identity
 from enrich.joins import find_step_kind
 from enrich.progress.plan import Plan
@@ -82,17 +82,31 @@ class Run:
 
     def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
         """Return the rows of a source, at the window's end unless told otherwise, with a whole key or without."""
-        is_null = lacks_value(self.plan.spec.sources[alias].key)
-        return self.read_source(alias, version).where(is_null if null_keys else ~is_null)
+        source = self.plan.spec.sources[alias]
+        is_null, rows = lacks_value(source.key), self.read_table(alias, version)
+        return rows.where(is_null) if null_keys else normalise.derive_rows(rows.where(~is_null), source)
 
     def read_source(self, alias: str, version: int | None = None) -> DataFrame:
         """Return all rows of a source, at the window's end unless told otherwise."""
+        if not self.plan.spec.sources[alias].is_derived:
+            return self.read_table(alias, version)
+        return unite([self.snapshot(alias, version, null_keys=each) for each in (False, True)])
+
+    def read_table(self, alias: str, version: int | None = None) -> DataFrame:
+        """Return all rows of a source's table, at the window's end unless told otherwise, with normalised keys."""
         source, state = self.plan.spec.sources[alias], self.plan.tables[alias]
         names, end = list(source.columns), self.plan.window[alias].to
         rows = reads.read_snapshot(self.session, state.uri, end, names)
         if version is not None and version != end:  # the source may have gained columns since
             rows = reads.read_snapshot(self.session, state.uri, version, names, like=rows)
         return normalise.normalise_keys(rows, source)
+
+    def read_held(self, alias: str) -> DataFrame | None:
+        """Return the rows of a source's table that are held because they share their key; None where none ever are."""
+        source = self.plan.spec.sources[alias]
+        if not source.holds_doubled:
+            return None
+        return normalise.find_held(self.read_table(alias).where(~lacks_value(source.key)), source)
 
     @cached_property
     def now(self) -> join.Sources:

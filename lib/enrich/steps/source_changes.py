@@ -19,13 +19,13 @@ from enrich.base.errors import Conflict, EnrichError, HistoryError, RefreshNeede
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
-from enrich.base.spec import SourceSpec
+from enrich.base.spec import COMMIT, KEY_UNIQUE, WEIGHT, SourceSpec, name_inside, quote
 from enrich.delta import reads, tables
 from enrich.delta.tables import Told, find_damage
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
-from enrich.frames.columns import unite
+from enrich.frames.columns import count_with_ranges, drop_nulls, keep_in_ranges, lacks_value, unite
 from enrich.joins import find_kind
 from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
 from enrich.steps.run import Run, build_finding, measure
@@ -148,7 +148,7 @@ def read_windows(run: Run) -> Changes:
         else:
             net[alias] = _read(run, alias, (at.start, at.to), net_changes.compute_net_changes)
             count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
-            search = net[alias].grown and not source.trusted
+            search = net[alias].grown and source.is_searched
             surplus = net_changes.count_surplus_rows(run.snapshot(alias), source, net[alias]) if search else 0
         # What a gap brought was never looked at, nor what a source that was trusted until now has.
         if not plan.everything and (at.gap is not None or alias in plan.unsearched):
@@ -167,8 +167,24 @@ def read_windows(run: Run) -> Changes:
         if nulls:
             findings.append(build_finding("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
         if surplus:
-            findings.append(build_finding("key_unique", "fail", (come - nulls, surplus), alias))
+            findings.append(build_finding(KEY_UNIQUE, "fail", (come - nulls, surplus), alias))
+        findings += judge_derived(run, source, (net[alias].looked_at, net[alias].marked) if alias in net else (0, 0))
     return Changes(net, window, tuple(findings), again, compared=compared)
+
+
+def judge_derived(run: Run, source: SourceSpec, counted: tuple[int, int]) -> list[Finding]:
+    """Return what is wanting in a table not all of whose rows are rows of the source.
+
+    ``counted``: what ``normalise.count_derived`` looked at among changed keys, and marked.
+    """
+    if not source.is_derived:
+        return []
+    if run.plan.everything or run.plan.window[source.alias].gap is not None:
+        rows = run.read_table(source.alias).where(~lacks_value(source.key))
+        counted = normalise.count_derived(rows, source)[1:]
+    is_held = source.alias == run.plan.spec.driving and source.latest is None
+    rule = "order_unique" if source.latest is not None else KEY_UNIQUE
+    return [build_finding(rule, "quarantine" if is_held else "warn", counted, source.alias)] if counted[1] else []
 
 
 def describe_window(plan: Plan, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
@@ -181,7 +197,7 @@ def describe_window(plan: Plan, alias: str, count: int, *, compared: bool = Fals
 
 def _count_sources(run: Run, *aliases: str) -> dict[str, RowCounts]:
     sources = [run.plan.spec.sources[alias] for alias in aliases]
-    rows = [(run.read_source(each.alias), each, not each.trusted) for each in sources]
+    rows = [(run.read_source(each.alias), each, each.is_searched) for each in sources]
     return dict(zip(aliases, net_changes.count_rows(*rows), strict=True))
 
 
@@ -208,7 +224,7 @@ def _read(
     if read_range(run.plan, alias, window).is_whole and keeps_layout(run.plan, alias, window):
         try:
             feed = reads.read_change_feed(run.session, uri, window, names)
-            found = by(normalise.normalise_keys(feed, source), source)
+            found = _follow(run, alias, feed, by)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):  # no snapshot could be read either
                 raise
@@ -217,7 +233,7 @@ def _read(
         require_sound(run.plan, alias, *window)
         try:
             feed = reads.read_snapshot_difference(run.session, uri, window, names, run.plan.window[alias].to)
-            found = replace(by(normalise.normalise_keys(feed, source), source), compared=(window,))
+            found = replace(_follow(run, alias, feed, by), compared=(window,))
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):
                 raise
@@ -233,6 +249,38 @@ def _read(
     for frame in found.persisted:
         run.cleanup.callback(frame.unpersist)
     return found
+
+
+def _follow(run: Run, alias: str, feed: DataFrame, by: Callable[[DataFrame, SourceSpec], FeedResult]) -> FeedResult:
+    """Read what a feed of a source's table says of the source: the one place where changes of rows become its own."""
+    source = run.plan.spec.sources[alias]
+    feed = normalise.normalise_keys(feed, source)
+    if not source.is_derived:
+        return by(feed, source)
+    if by is not net_changes.compute_net_changes:
+        # Whatever event was the last one of its key at some time is there now, or was removed meanwhile.
+        images = run.keep(net_changes.sum_images(feed, source, COMMIT))
+        told = {WEIGHT: F.lit(1), COMMIT: F.lit(None).cast("long")}
+        return by(images.unionByName(read_touched_rows(run, alias, images).withColumns(told)), source)
+    images = run.keep(net_changes.sum_images(feed.withColumn(COMMIT, F.lit(0).cast("long")), source, COMMIT))
+    now = run.keep(read_touched_rows(run, alias, images))
+    found = by(net_changes.follow_rows(images, now, source), source)
+    assert isinstance(found, NetChanges)  # noqa: S101 - that is what nets
+    _, looked_at, marked = normalise.count_derived(now, source)
+    # Rows of one key may come and go while none of them is a row of the source; but the quarantine has them all.
+    null_images = images.count() if source.holds_doubled else found.null_images
+    return replace(found, looked_at=looked_at, marked=marked, null_images=null_images)
+
+
+def read_touched_rows(run: Run, alias: str, images: DataFrame) -> DataFrame:
+    """Return the rows that a source's table has at the window's end of those keys that images of it have."""
+    source, names = run.plan.spec.sources[alias], [name_inside(name) for name in run.plan.spec.sources[alias].key]
+    keys = run.keep(drop_nulls(images.select(*map(quote, names)).distinct()))
+    (count,), ranges = count_with_ranges(keys, names)
+    rows = reads.fit_rows(run.read_table(alias), {each.name: each.dataType for each in images.schema.fields})
+    rows = keep_in_ranges(rows.where(~lacks_value(source.key)), ranges)
+    wanted = F.broadcast(keys) if run.are_few(count) else keys
+    return rows.join(wanted, on=names, how="left_semi").select(*rows.columns)
 
 
 GONE, DAMAGED = "files of it are gone", "files of it are damaged"

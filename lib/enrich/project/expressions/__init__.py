@@ -83,9 +83,10 @@ class _Columns:
     """The columns of one table, as bare names."""
 
     reserved: frozenset[str]
+    is_open: bool = False  # nobody knows the columns yet
 
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
-        if parts[0] not in self.reserved:
+        if parts[0] not in self.reserved and not (self.is_open and explain_constant(parts) is None):
             hint = explain_constant(parts) or suggest(parts[0], self.reserved, "")
             raise ExpressionError(f"unknown column {parts[0]!r} {where} of the condition", hint=hint)
         return parts
@@ -121,9 +122,9 @@ def read_tokens(tokens: tuple[Token, ...], scope: NameResolver) -> Reading:
     return reading
 
 
-def check_condition(text: str, columns: Collection[str]) -> Expression:
-    """Check a ``row_condition`` of kind ``spark`` over bare columns of the target, as `parse_expression` does."""
-    return parse_expression(text, _Columns(frozenset(columns)))
+def check_condition(text: str, columns: Collection[str] | None) -> Expression:
+    """Check a condition over the bare columns of a table, None where nobody knows them, as `parse_expression` does."""
+    return parse_expression(text, _Columns(frozenset(columns or ()), is_open=columns is None))
 
 
 # What a part of an expression is; of several parts together, the greatest.
