@@ -19,8 +19,8 @@ from kit.project import ROOT
 
 DOCS = ROOT / "docs"
 TOUR = DOCS / "tour.md"
-RECIPES = [DOCS / "changelogs.md", *sorted((DOCS / "recipes").glob("*.md"))]
-"""Pages whose commands run."""
+CHANGELOGS = DOCS / "changelogs.md"
+RECIPES = sorted((DOCS / "recipes").glob("*.md"))
 
 _FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.DOTALL | re.MULTILINE)
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)

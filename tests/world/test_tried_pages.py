@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kit.pages import RECIPES, TOUR, mask, play, prepare, read_steps, write_outputs
+from kit.pages import CHANGELOGS, RECIPES, TOUR, mask, play, prepare, read_steps, write_outputs
 
 WRITE = os.environ.get("ENRICH_WRITE_DOCS") == "1"
 
 
-@pytest.mark.parametrize("page", [TOUR, *RECIPES], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [TOUR, CHANGELOGS, *RECIPES], ids=lambda page: page.stem)
 def test_a_page_prints_what_it_shows(page: Path, tmp_path: Path) -> None:
     steps = read_steps(page)
     printed = play(steps, prepare(page, tmp_path))

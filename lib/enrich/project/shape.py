@@ -66,7 +66,9 @@ JOB = FileKind(
     ),
 )
 TABLES = FileKind(
-    list_models(dict[str, Source]), {("*",): "<table>", ("*", "columns", "*"): "<table>.columns.<column>"}
+    list_models(dict[str, Source]),
+    {("*",): "<table>", ("*", "columns", "*"): "<table>.columns.<column>", ("*", "latest"): "<table>.latest"},
+    lambda path: path[1:] == ("latest", "delete"),
 )
 CONF = FileKind(list_models(Settings), {}, lambda path: path[:2] == ("spark", "conf"))
 

@@ -1,0 +1,158 @@
+"""A log of events as a source, and doubled keys that are held: what happens to both around the runs of jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import enrich
+
+if TYPE_CHECKING:
+    from kit.lab import Lab
+
+ORDERS = """\
+job: orders_named
+sources:
+  orders: {table: orders, key: order_id}
+  customers: {table: customers, key: id, MORE}
+from: orders
+join:
+  customers: {kind: foreign_key, on: orders.customer}
+select: {order_id: orders.order_id, name: customers.name}
+target: {table: orders_named}
+rules: [{rule: mass_change, at_most: 1.0}]
+"""
+PEOPLE = """\
+job: people
+sources: {customers: {table: customers, key: id, MORE}}
+from: customers
+select: {id: customers.id, name: customers.name}
+target: {table: people}
+"""
+LOG, HELD = "latest: {order: [lsn], delete: op = 'd'}", "doubled_keys: quarantine"
+COLUMNS = {"id": pa.string(), "lsn": pa.int64(), "op": pa.string(), "name": pa.string()}
+
+
+def event(key: str | None, lsn: int | None, name: str | None, op: str = "c") -> dict[str, Any]:
+    return {"id": key, "lsn": lsn, "op": op, "name": name}
+
+
+def start(lab: Lab, more: str, *events: dict[str, Any]) -> None:
+    lab.table("customers", "id", COLUMNS)
+    lab.append("customers", *events)
+    orders = [{"order_id": number, "customer": key} for number, key in enumerate("abc", 1)]
+    lab.table("orders", "order_id", {"order_id": pa.int64(), "customer": pa.string()}, orders)
+    for job in (ORDERS, PEOPLE):
+        lab.job(job.replace("MORE", more))
+
+
+def names(lab: Lab) -> dict[int, str | None]:
+    return {row["order_id"]: row["name"] for row in lab.rows("orders_named")}
+
+
+def people(lab: Lab) -> dict[str, str | None]:
+    return {row["id"]: row["name"] for row in lab.rows("people")}
+
+
+def findings(result: Any) -> list[tuple[Any, ...]]:
+    found = [(f.expectation, f.source, f.action, f.checked, f.failed) for f in result.findings]
+    return [each for each in found if each[0] in ("key_not_null", "key_unique", "order_unique")]
+
+
+def test_a_log_is_what_it_says_now_whatever_happens_to_it(lab: Lab) -> None:
+    start(lab, LOG, event("a", 1, "Ann"), event("b", 2, "Bob"), event("b", 2, "Bob"), event(None, 3, "x"))
+    first = {job.job: findings(job) for job in lab.run_all().jobs}
+    assert first["people"] == [("key_not_null", "customers", "quarantine", 3, 1)]
+    assert (names(lab), people(lab)) == ({1: "Ann", 2: "Bob", 3: None}, {"a": "Ann", "b": "Bob"})
+
+    # Late, again, in a tie, and without order: one row a key changes at most.
+    late = [
+        event("a", 0, "late"),
+        event("b", 2, "Bob"),
+        event("b", None, "lost"),
+        event("c", 9, "C"),
+        event("c", 9, "D"),
+    ]
+    lab.append("customers", *late)
+    second = {job.job: job for job in lab.run_all().jobs}
+    assert findings(second["people"]) == [("order_unique", "customers", "warn", 3, 1)]
+    assert (second["people"].counts.inserted, second["people"].counts.updated) == (1, 0)
+    assert second["people"].sources["customers"].changes == 1
+    assert names(lab) == {1: "Ann", 2: "Bob", 3: "D"}
+
+    # A delete event takes the row; why says which version did.
+    lab.append("customers", event("a", 12, None, "d"))
+    lab.run_all()
+    assert (names(lab), people(lab)) == ({1: None, 2: "Bob", 3: "D"}, {"b": "Bob", "c": "D"})
+    told = enrich.why(enrich.load_project(lab.home), "orders_named", "1", spark=lab.spark).lookups["customers"]
+    assert (told.reason, told.version) == ("deleted_at", DeltaTable(lab.path("customers")).version())
+
+    # The last event is removed: the one before it counts again. Compaction and a RESTORE of the log are nothing else.
+    lab.drop("customers", "lsn = 12 or (lsn = 9 and name = 'D')")
+    DeltaTable(lab.path("customers")).optimize.compact()
+    lab.run_all()
+    assert (names(lab), people(lab)) == ({1: "Ann", 2: "Bob", 3: "C"}, {"a": "Ann", "b": "Bob", "c": "C"})
+    DeltaTable(lab.path("customers")).restore(1)
+    lab.run_all()
+    assert people(lab) == {"a": "Ann", "b": "Bob"}
+    assert enrich.verify(enrich.load_project(lab.home), spark=lab.spark).exit_code == 0
+    assert [job.status for job in lab.run_all(since="beginning").jobs] == ["unchanged", "unchanged"]
+    assert [job.status for job in lab.run_all(full_refresh=True).jobs] == ["unchanged", "unchanged"]
+
+
+def test_a_retention_does_not_empty_a_target_unseen(lab: Lab) -> None:
+    start(lab, LOG, event("a", 1, "Ann"), event("b", 2, "Bob"), event("c", 3, "Cid"))
+    lab.run_all()
+    lab.drop("customers", "lsn < 3")
+    result = next(job for job in lab.run_all().jobs if job.job == "people")
+    assert (result.status, result.exit_code) == ("blocked", 3)
+    assert "mass_change: 2 of 3 rows" in str(result.error)
+    assert people(lab) == {"a": "Ann", "b": "Bob", "c": "Cid"}
+    lab.run_all(accept=["mass_change"])
+    assert people(lab) == {"c": "Cid"}
+
+
+def test_rows_of_a_doubled_key_are_held_and_come_back(lab: Lab) -> None:
+    start(lab, HELD, event("a", 1, "Ann"), event("b", 2, "Bob"), event("b", 3, "Bo"))
+    first = {job.job: findings(job) for job in lab.run_all().jobs}
+    assert first == {
+        "orders_named": [("key_unique", "customers", "warn", 3, 2)],
+        "people": [("key_unique", "customers", "quarantine", 3, 2)],
+    }
+
+    def held() -> list[tuple[str, Any]]:
+        return [(row["name"], row["_failed"]) for row in lab.rows("people__quarantine")]
+
+    assert (names(lab), people(lab)) == ({1: "Ann", 2: None, 3: None}, {"a": "Ann"})
+    assert held() == [("Bo", ["key_unique"]), ("Bob", ["key_unique"])]
+    project = enrich.load_project(lab.home)
+    assert enrich.why(project, "orders_named", "2", spark=lab.spark).lookups["customers"].reason == "ambiguous"
+    assert enrich.why(project, "people", "b", spark=lab.spark).row.reason == "ambiguous"
+
+    # A third row comes to the doubled key, and another key is doubled.
+    lab.append("customers", event("b", 4, "B"), event("a", 5, "Anna"))
+    lab.run_all()
+    assert (names(lab), people(lab)) == ({1: None, 2: None, 3: None}, {})
+    assert [name for name, _ in held()] == ["Ann", "Anna", "B", "Bo", "Bob"]
+
+    # The doubling ends for one; all rows of the other go.
+    lab.drop("customers", "lsn = 1 or id = 'b'")
+    lab.run_all()
+    assert (names(lab), people(lab), held()) == ({1: "Anna", 2: None, 3: None}, {"a": "Anna"}, [])
+    assert enrich.verify(enrich.load_project(lab.home), spark=lab.spark).exit_code == 0
+
+
+@pytest.mark.parametrize("more", [LOG, HELD])
+def test_a_lost_feed_is_healed_by_comparison(lab: Lab, more: str) -> None:
+    start(lab, more, event("a", 1, "Ann"), event("b", 2, "Bob"))
+    lab.run_all()
+    table = DeltaTable(lab.path("customers"))
+    table.alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    lab.append("customers", event("a", 5, "Anna"), event("c", 3, "Cid"))
+    table.alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    result = next(job for job in lab.run_all().jobs if job.job == "people")
+    assert (result.error, result.sources["customers"].compared) == (None, True)
+    assert people(lab) == ({"b": "Bob", "c": "Cid"} | ({"a": "Anna"} if more == LOG else {}))
