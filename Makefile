@@ -104,9 +104,24 @@ docs: $(VENV)/.docs ## build the documentation as a site into site/; a link that
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "the site is in site/; to read it with its search: $(BIN)/python -m http.server -d site"
 
+.PHONY: dist
+dist: $(VENV)/.dist ## what a release has, in dist/: wheel, sdist, constraints, notes, a list of all parts (SBOM), checksums
+	@rm -rf dist build .venv-dist
+	$(SAY) "wheel and sdist"
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) PIP_CONSTRAINT=constraints.txt $(BIN)/python -m build --outdir dist . > /dev/null
+	$(SAY) "the wheel in an environment of its own, and what is in it"
+	@$(PYTHON) -m venv .venv-dist
+	@.venv-dist/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(ls dist/*.whl)[all]"
+	@.venv-dist/bin/enrich --version
+	@$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible -o dist/sbom.cdx.json .venv-dist/bin/python
+	@cp constraints.txt dist/
+	@version=$$(.venv-dist/bin/enrich --version | sed 's/.* //'); \
+	sed -n "/^## $$version\b/,/^## /{/^## /!p}" CHANGELOG.md > dist/NOTES.md
+	@cd dist && sha256sum -- * > ../SHA256SUMS && mv ../SHA256SUMS . && ls -l
+
 .PHONY: clean
 clean: ## remove the environments and caches (the Delta jars in the user's cache stay)
-	rm -rf $(VENV) $(LOWEST) site build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf $(VENV) $(LOWEST) .venv-dist site build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
 # --- what the targets above need -------------------------------------------------------------------------------------
 
@@ -124,6 +139,11 @@ $(READY): pyproject.toml constraints.txt
 $(VENV)/.docs: $(READY)
 	$(SAY) "installing what builds the site into $(VENV) (once; some seconds)"
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	@touch $@
+
+$(VENV)/.dist: $(READY)
+	$(SAY) "installing what builds a release into $(VENV) (once; some seconds)"
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dist]'
 	@touch $@
 
 $(VENV)/.bench: $(READY)
