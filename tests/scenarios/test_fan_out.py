@@ -20,9 +20,9 @@ from kit.project import SHOP
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PRODUCTS = 200_000
+PRODUCTS = 80_000
 LIMIT = "24m"
-"""Above Spark's limit for broadcasts (10 MB), far below the rows (120 MB)."""
+"""Above Spark's limit for broadcasts (10 MB), far below the rows (48 MB)."""
 
 
 @contextmanager
