@@ -1,9 +1,9 @@
 """Every line of the table-join table to every other, x how, in one batch and in several, for every type of key.
 
 Lines: ``l_r`` both sides, ``l_only``, ``r_only``, ``neither``. Text keys play under every ``how``; the other types
-under ``full``, whose target tells all four lines apart: together, as columns of a composite key, and in the soak each
-alone, too. All cells, and beside them keys that look like something else and keys that are null, are
-histories of one project: three runs of six jobs.
+under ``full``, whose target tells all four lines apart: together, as columns of a composite key that begins with a
+text, and in the soak each alone, too, a text as well. All cells, and beside them keys that look like something else and
+keys that are null, are histories of one project: three runs of four jobs.
 The last part has source columns with dots, blanks and unicode in their names.
 """
 
@@ -64,10 +64,13 @@ def _shape(type_: str, how: str) -> Shape:
     paths |= {"l_id": f"{left}.k", "r_id": f"{right}.k", "a": f"{left}.a", "b": f"{right}.b"}
     joins = {right: Join(right, "table", how)}
     select = {name: col(path) for name, path in paths.items()}
-    return Shape(f"{type_}_{how}", left, keys, joins=joins, select=select, change_feed=type_ == "text")
+    return Shape(f"{type_}_{how}", left, keys, joins=joins, select=select, change_feed=type_ in ("text", "composite"))
 
 
-SHAPES = (*(_shape("text", how) for how in HOWS), *(_shape(type_, "full") for type_ in TYPES[1:]))
+SHAPES = (
+    *(_shape("text", how) for how in HOWS if SOAK or how != "full"),
+    *(_shape(type_, "full") for type_ in TYPES[1:]),
+)
 WORLD = World("table_matrix", tuple(table for type_ in TYPES for table in _tables(type_)), SHAPES, {"k": (1, 1)})
 
 
