@@ -41,6 +41,41 @@ def test_choose(names: list[str], select: list[str], exclude: list[str], chosen:
     assert choose(GRAPH, names, select, exclude) == chosen.split()
 
 
+LABELS = {"raw_a": {"tag:eu", "owner:crm"}, "raw_b": {"tag:eu"}, "top": {"owner:crm", "tag:wide"}}
+
+
+@pytest.mark.parametrize(
+    ("select", "chosen"),
+    [
+        ("tag:eu", "raw_a raw_b"),
+        ("tag:eu,owner:crm", "raw_a"),
+        ("tag:eu , +owner:c*", "raw_a raw_b"),
+        ("tag:eu+", "raw_a raw_b mart_a mart_b top"),
+        ("raw_*,owner:crm", "raw_a"),
+        ("tag:*", "raw_a raw_b top"),
+    ],
+)
+def test_tags_and_owners_choose_jobs(select: str, chosen: str) -> None:
+    assert choose(GRAPH, [], [select], [], LABELS) == chosen.split()
+    left = [name for name in GRAPH if name not in chosen.split()]
+    assert choose(GRAPH, [], [], [select], LABELS) == left
+
+
+@pytest.mark.parametrize(
+    ("select", "message"),
+    [
+        ("tag:e", "--select 'tag:e' matches no job; did you mean 'tag:eu'?"),
+        ("owner:nobody_here", "--select 'owner:nobody_here' matches no job"),
+        ("tag:wide,tag:eu", "--select 'tag:wide,tag:eu' matches no job; `enrich ls` lists the jobs"),
+        ("tag:eu,", "--select '' matches no job"),
+    ],
+)
+def test_a_label_that_no_job_has_is_an_error(select: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        choose(GRAPH, [], [select], [], LABELS)
+    assert str(caught.value).startswith(message)
+
+
 @pytest.mark.parametrize(
     ("names", "select", "exclude", "message"),
     [

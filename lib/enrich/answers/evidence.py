@@ -127,12 +127,13 @@ def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = 
     def read_times(alias: str) -> dict[int, int]:
         return tables.read_commits(tables.open_log(run.plan.tables[alias].uri))
 
+    hidden = {each.alias for each in run.plan.spec.steps if near_misses.hides_keys(run, each)}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
     for row in _tell_reasons(run, asked).collect():
         version = row[COMMIT]
         time = read_times(row["alias"]).get(version) if version is not None else None
         at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
-        found = row[near_misses.FOUND] if found_keys else None
+        found = row[near_misses.FOUND] if found_keys and row["alias"] not in hidden else None
         reason = Reason(row[_REASON], row[near_misses.KIND], version, at, job=row[_JOB], found=found)
         key = tuple(row[name] for name in asked[0].rows)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))

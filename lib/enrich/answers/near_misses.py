@@ -158,11 +158,17 @@ def _examine_join(run: Run, step: Step, *, show_keys: bool) -> JoinKeys:
         sharing = [spec.driving, *[each.alias for each in spec.steps if each.shares_key]]
         lines = suggest_lines(run.plan.job, sharing if step.shares_key else [step.alias], steps)
         suggestion = Suggestion([each for each in NORMALISERS if each in steps], kinds.total(), lines)
-    if show_keys:
+    if show_keys and not hides_keys(run, step):
         ours = F.concat_ws(",", *[F.col(name).cast("string") for name in names]).alias("ours")
         shown = misses.select(KIND, ours, FOUND).orderBy("ours").limit(MOST_PAIRS).collect()
         pairs = [(row[KIND], row["ours"], row[FOUND]) for row in shown]
     return replace(counted, near_misses=dict(kinds), suggestion=suggestion, pairs=tuple(pairs))
+
+
+def hides_keys(run: Run, step: Step) -> bool:
+    """Tell whether the keys that a join compares are private."""
+    compared = [*step.decisive, *((step.alias, name) for name in run.plan.spec.sources[step.alias].key)]
+    return any(run.plan.job.describe(*each).private for each in compared)
 
 
 def suggest_lines(job: Job, aliases: Sequence[str], steps: Collection[str]) -> dict[str, str]:

@@ -146,6 +146,7 @@ def ls(call: Call, /, **asked: Any) -> Answer:
             "sources": {alias: source.table for alias, source in job.sources.items()},
             "target": job.target.table,
             "expectations": job.expectations,
+            **{each: getattr(job, each) for each in ("description", "owner", "tags")},
             "after": sorted(graph[job.job]),
         }
         for job in map(project.jobs.__getitem__, names)

@@ -33,6 +33,7 @@ NOT_PASSED = 3  # the exit code of a check that was asked for and says no
 
 # --- the choice of jobs -----------------------------------------------------------------------------------------------
 
+Labels = Mapping[str, set[str]]
 Graph = Mapping[str, frozenset[str]]  # for each job, in the order in which they run, the jobs whose targets it reads
 
 
@@ -42,10 +43,13 @@ def build_graph(project: Project) -> Graph:
     return {name: frozenset(edges[name]) for name in sort_jobs(project.jobs, project)}
 
 
-def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: Iterable[str]) -> list[str]:
+def choose(
+    graph: Graph, names: Iterable[str], select: Iterable[str], exclude: Iterable[str], labels: Labels | None = None
+) -> list[str]:
     """Return the jobs meant, in the order of ``graph``: those named and those selected, or all, less those excluded.
 
-    A name or pattern that fits no job is a ConfigError, and so is a choice that leaves nothing.
+    Of patterns with a comma between them, all must fit; ``labels`` are a job's ``tag:WORD`` and ``owner:NAME``. A name
+    or pattern that fits no job is a ConfigError, and so is a choice that leaves nothing.
     """
     names, select = list(names), list(select)
     wanted = set(graph) if not names and not select else set(names)
@@ -53,18 +57,30 @@ def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: I
         if name not in graph:
             raise _refuse_unknown(f"there is no job {name!r}", name, graph)
     for pattern in select:
-        wanted |= _match_jobs(graph, pattern, "--select")
+        wanted |= _match_all(graph, pattern, "--select", labels or {})
     for pattern in exclude:
-        wanted -= _match_jobs(graph, pattern, "--exclude")
+        wanted -= _match_all(graph, pattern, "--exclude", labels or {})
     if not wanted:
         raise ConfigError("the selection leaves no job to run", hint=f"`{hints.list_jobs()}` lists the jobs")
     return [name for name in graph if name in wanted]
 
 
-def _match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
+def _match_all(graph: Graph, patterns: str, option: str, labels: Labels) -> set[str]:
+    """Return the jobs that fit all patterns, which commas separate."""
+    found = set.intersection(*(_match_jobs(graph, each.strip(), option, labels) for each in patterns.split(",")))
+    if not found:
+        raise ConfigError(f"{option} {patterns!r} matches no job", hint=f"`{hints.list_jobs()}` lists the jobs")
+    return found
+
+
+def _match_jobs(graph: Graph, pattern: str, option: str, labels: Labels) -> set[str]:
     """Return the jobs of a shell pattern; ``+job`` adds what the job reads, directly or not, ``job+`` what reads it."""
     core = pattern.removeprefix("+").removesuffix("+")
-    found = {name for name in graph if fnmatchcase(name, core)}
+    found = {name for name in graph if any(fnmatchcase(each, core) for each in {name, *labels.get(name, ())})}
+    if not found and ":" in core:
+        known = sorted({each for name in graph for each in labels.get(name, ())})
+        hint = suggest(core, known, "'tags' and 'owner' of jobs and of tables.yml say what can be selected so")
+        raise ConfigError(f"{option} {pattern!r} matches no job", hint=hint)
     if not found:
         raise _refuse_unknown(f"{option} {pattern!r} matches no job", core, graph)
     before, behind = set(found), set(found)
@@ -111,7 +127,14 @@ class Call:
     def choose_jobs(self, asked: dict[str, Any]) -> tuple[Project, list[str]]:
         """Load the project and take the choice of its jobs out of ``asked``."""
         project = self.load_project()
-        return project, choose(build_graph(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
+        labels = {}
+        for name, job in project.jobs.items():
+            owners, tags = [job.owner], [*job.tags]
+            for table in job.sources.values():
+                owners, tags = [*owners, table.owner], [*tags, *table.tags]
+            labels[name] = {f"owner:{each}" for each in owners if each} | {f"tag:{each}" for each in tags}
+        asked_for = asked.pop("jobs"), asked.pop("select"), asked.pop("exclude")
+        return project, choose(build_graph(project), *asked_for, labels)
 
     def keep(self, result: Any, name: str | None = None) -> None:
         """Keep and log what a job has ended with, and why it has not succeeded; end the command if a signal came."""
@@ -249,7 +272,8 @@ add_job_options = _combine(
     add_jobs_argument,
     _add_pattern_option(
         "--select",
-        help="Take jobs whose names match P ('user_*'); '+job' adds the jobs that it reads, 'job+' those that read it.",
+        help="Take jobs whose names match P ('user_*'), or by a tag or an owner ('tag:eu,owner:crm': both); '+job' adds"
+        " the jobs that it reads, 'job+' those that read it.",
     ),
     _add_pattern_option("--exclude", help="Leave out jobs whose names match P."),
 )

@@ -109,6 +109,8 @@ def _write(session: SparkSession, log: Any, table: NewTable, rows: DataFrame) ->
     properties, clusters = jvm.java.util.HashMap(), nothing
     for name, value in table.properties.items():
         properties.put(name, value)
+    if "" in table.comments:
+        properties.put("comment", table.comments[""])
     if table.cluster_by:
         names = make_sequence(jvm, *map(quote, table.cluster_by))
         clusters = some(delta.skipping.clustering.temp.ClusterBySpec.fromColumnNames(names))

@@ -30,10 +30,11 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import reduce
 from operator import and_
+from types import MappingProxyType
 from typing import Any
 
 from delta.tables import DeltaTable
@@ -300,11 +301,16 @@ class NewTable:
     uri: str | None
     properties: Mapping[str, str]
     cluster_by: Sequence[str] = ()
+    comments: Mapping[str, str] = field(default_factory=dict)  # of columns, by name, and of the table, by no name
 
 
 def draft_table(session: SparkSession, table: NewTable, rows: DataFrame, observed: Observation) -> Draft | None:
     """Write the files of a table that does not exist; None where ``create_table`` has to do all of it."""
-    return drafts.write_draft(session, table, _drop_metadata(rows), observed) if table.uri is not None else None
+    return (
+        drafts.write_draft(session, table, _drop_metadata(rows, table.comments), observed)
+        if table.uri is not None
+        else None
+    )
 
 
 def commit_draft(session: SparkSession, draft: Draft, commit: Commit) -> None:
@@ -320,12 +326,13 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     """Create a table with rows of its columns, properties, clustering and cursor in one commit."""
     # ``save(path)`` ignores ``DataFrameWriter.clusterBy``, so this is SQL of quoted identifiers and literals.
     view = "__enrich_staged"
-    _drop_metadata(rows).createOrReplaceTempView(view)
+    _drop_metadata(rows, table.comments).createOrReplaceTempView(view)
     # Delta refuses a directory with the files of a creation that ended early.
     create = "CREATE OR REPLACE TABLE" if table.uri is not None and tables.has_remains(table.uri) else "CREATE TABLE"
     clusters = ["CLUSTER BY", _list_columns(table.cluster_by)] if table.cluster_by else []
+    comment = ["COMMENT", _quote_literal(table.comments[""])] if "" in table.comments else []
     properties = ["TBLPROPERTIES", _list_properties(table.properties)]
-    parts = [create, table.name, "USING delta", *clusters, *properties, "AS SELECT * FROM", quote(view)]
+    parts = [create, table.name, "USING delta", *clusters, *comment, *properties, "AS SELECT * FROM", quote(view)]
     try:
         with _record_commit(session, commit):
             pass_point("create.before")
@@ -339,7 +346,7 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
 def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
     """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
     assert table.uri is not None  # noqa: S101 - it exists
-    rows = _drop_metadata(rows)
+    rows = _drop_metadata(rows, table.comments)
     _allow_types(session, table.name, str(table.uri), rows)
     _measure_other_columns(session, table, rows)
     with _record_commit(session, commit):
@@ -390,12 +397,13 @@ def choose_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
     return extents.list_statistics(list(dict.fromkeys(name for name in wanted if name in known)))
 
 
-def _drop_metadata(rows: DataFrame) -> DataFrame:
-    """Return rows without what is noted of a source's columns: by a varchar's length, longer texts would be refused."""
+def _drop_metadata(rows: DataFrame, comments: Mapping[str, str] = MappingProxyType({})) -> DataFrame:
+    """Return rows with a table's comments alone: by a varchar's length in a source, longer texts would be refused."""
     columns = []
-    for field in rows.schema.fields:
-        column, plain = F.col(quote(field.name)), _plain_type(field.dataType)
-        columns.append((column if plain == field.dataType else column.cast(plain)).alias(field.name, metadata={}))
+    for each in rows.schema.fields:
+        column, plain = F.col(quote(each.name)), _plain_type(each.dataType)
+        note = {"comment": comments[each.name]} if each.name in comments else {}
+        columns.append((column if plain == each.dataType else column.cast(plain)).alias(each.name, metadata=note))
     return rows.select(*columns)
 
 
@@ -413,11 +421,17 @@ def _alter(session: SparkSession, name: str, *words: str) -> None:
     session.sql(" ".join(["ALTER TABLE", name, *words]))
 
 
-def enable_change_feed(session: SparkSession, name: str) -> None:
-    """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
-    pass_point("feed.before")
-    _alter(session, name, "SET TBLPROPERTIES", _list_properties({tables.CHANGE_FEED: "true"}))
-    pass_point("feed.after")
+def prepare_target(session: SparkSession, name: str, comments: Mapping[str, str], *, feed: bool) -> None:
+    """Switch a table's change feed on, and give it comments, in commits of their own; ``name`` is quoted."""
+    if feed:
+        pass_point("feed.before")
+        _alter(session, name, "SET TBLPROPERTIES", _list_properties({tables.CHANGE_FEED: "true"}))
+        pass_point("feed.after")
+    if "" in comments:
+        session.sql(" ".join(["COMMENT ON TABLE", name, "IS", _quote_literal(comments[""])]))
+    columns = [" ".join([quote(each), "COMMENT", _quote_literal(text)]) for each, text in comments.items() if each]
+    if columns:
+        _alter(session, name, "ALTER COLUMN", ", ".join(columns))
 
 
 def _list_properties(properties: Mapping[str, str]) -> str:

@@ -61,6 +61,7 @@ class TableState:
     chars: dict[str, list[str]]
     demands: Demands = field(default_factory=Demands)
     partitions: tuple[str, ...] = ()
+    comments: Mapping[str, str] = field(default_factory=dict)  # of columns, by name, and of the table, by no name
 
     @property
     def has_change_feed(self) -> bool:
@@ -176,6 +177,14 @@ def read_open_state(log: DeltaTable) -> TableState:
         chars=chars,
         demands=read_demands(fields, properties),
         partitions=tuple(metadata.partition_columns),
+        comments={
+            **{
+                each["name"]: each["metadata"]["comment"]
+                for each in fields
+                if "comment" in (each.get("metadata") or {})
+            },
+            **({"": metadata.description} if metadata.description else {}),
+        },
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -22,11 +23,15 @@ from openlineage.client.facet_v2 import (
     data_quality_assertions_dataset,
     data_quality_metrics_dataset,
     dataset_version_dataset,
+    documentation_dataset,
+    documentation_job,
     error_message_run,
     execution_parameters_run,
     job_type_job,
     lifecycle_state_change_dataset,
     output_statistics_output_dataset,
+    ownership_dataset,
+    ownership_job,
     parent_run,
     processing_engine_run,
     schema_dataset,
@@ -45,6 +50,7 @@ from enrich.base.schemas import fields_of, kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.delta import tables
 from enrich.progress.plan import Plan
+from enrich.project import models
 from enrich.project.kinds import JOBS
 from enrich.project.kinds.syntax import Source
 from enrich.project.models import Lineage
@@ -126,7 +132,7 @@ class Sender:
                 eventTime=datetime.now(UTC).isoformat(),
                 eventType=state,
                 run=Run(str(uuid5(UUID(self.run_id), job)), {**known, **facets}),
-                job=Job(self.namespace, job, {"jobType": kind}),
+                job=Job(self.namespace, job, {"jobType": kind, **describe_words(self.project.jobs[job], of_job=True)}),
                 inputs=inputs or [],
                 outputs=outputs or [],
                 producer=f"urn:x-enrich:{version}",
@@ -173,7 +179,8 @@ def describe_inputs(project: Project, plan: Plan, result: JobResult, namespace: 
         table, window = plan.tables[alias], result.sources.get(alias)
         facets = {
             "version": _Version(str(table.version if window is None else window.to)),
-            **describe_schema(table.columns),
+            **describe_schema(table.columns, table.comments),
+            **describe_words(plan.job.sources[alias]),
             **describe_alias(project.location(plan.job.sources[alias].table), namespace),
         }
         dataset = found.setdefault(name, InputDataset(name.namespace, name.name, facets=facets))
@@ -211,13 +218,14 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
         column: column_lineage_dataset.Fields([describe(each, word) for each, word in sources.items()])
         for column, sources in traced.items()
     }
-    facets: dict[str, Any] = describe_alias(location, namespace)
+    facets: dict[str, Any] = {**describe_alias(location, namespace), **describe_words(plan.job)}
     facets |= {"columnLineage": column_lineage_dataset.ColumnLineageDatasetFacet(fields)}
     if result.target_version is not None:
         facets["version"] = _Version(str(result.target_version))
     if plan.place.uri is not None:
         with suppress(EnrichError):  # else what the log has now is not known
-            facets |= describe_schema(tables.read_state(plan.place.uri).columns)
+            table = tables.read_state(plan.place.uri)
+            facets |= describe_schema(table.columns, table.comments)
     if result.state is not None:
         nulls = {
             column: data_quality_metrics_dataset.ColumnMetrics(nullCount=count, quantiles=None)
@@ -291,17 +299,34 @@ def describe_alias(location: Location, namespace: str) -> dict[str, Any]:
     return {"symlinks": symlinks_dataset.SymlinksDatasetFacet([identifier])}
 
 
-def describe_schema(columns: dict[str, DataType]) -> dict[str, Any]:
-    """Return the facet of a table's columns and their types."""
-    return {"schema": schema_dataset.SchemaDatasetFacet(_describe_fields(columns))}
+def describe_words(told: models.Job | models.Source, *, of_job: bool = False) -> dict[str, Any]:
+    """Return the facets of what the files say of a table or a job: what it is, and who answers for it."""
+    facets: dict[str, Any] = {}
+    if told.description is not None:
+        documentation = (
+            documentation_job.DocumentationJobFacet if of_job else documentation_dataset.DocumentationDatasetFacet
+        )
+        facets["documentation"] = documentation(told.description)
+    if told.owner is not None and of_job:
+        facets["ownership"] = ownership_job.OwnershipJobFacet([ownership_job.Owner(told.owner)])
+    elif told.owner is not None:
+        facets["ownership"] = ownership_dataset.OwnershipDatasetFacet([ownership_dataset.Owner(told.owner)])
+    return facets
 
 
-def _describe_fields(columns: Mapping[str, DataType]) -> list[schema_dataset.SchemaDatasetFacetFields]:
+def describe_schema(columns: dict[str, DataType], comments: Mapping[str, str]) -> dict[str, Any]:
+    """Return the facet of a table's columns, their types and their comments."""
+    return {"schema": schema_dataset.SchemaDatasetFacet(_describe_fields(columns, comments))}
+
+
+def _describe_fields(
+    columns: Mapping[str, DataType], comments: Mapping[str, str] = MappingProxyType({})
+) -> list[schema_dataset.SchemaDatasetFacetFields]:
     """Return columns, and the fields of structs; arrays and maps are told by their type alone."""
     inside = {
         name: _describe_fields(fields_of(kind)) if kind_of(kind) == "struct" else None for name, kind in columns.items()
     }
     return [
-        schema_dataset.SchemaDatasetFacetFields(name, name_of(kind), fields=inside[name])
+        schema_dataset.SchemaDatasetFacetFields(name, name_of(kind), comments.get(name), fields=inside[name])
         for name, kind in columns.items()
     ]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.client import HTTPException
+from types import MappingProxyType
 from typing import Any
 
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, JobResult
@@ -55,7 +56,11 @@ class EndedRun:
 
 
 def build_event(
-    settings: Notify, run: EndedRun, results: Iterable[JobResult], previous: Mapping[str, str]
+    settings: Notify,
+    run: EndedRun,
+    results: Iterable[JobResult],
+    previous: Mapping[str, str],
+    owners: Mapping[str, str | None] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
     """Return what a recipient is told of a run; None when there is nothing for it.
 
@@ -67,7 +72,13 @@ def build_event(
         event = _BAD.get(result.status) or (RECOVERY if before in _BAD else None)
         again = event != RECOVERY and before is not None and _BAD.get(before) == event
         if event in settings.on and (settings.repeat or not again):
-            told = {"job": result.job, "event": str(event), "status": result.status, "previous_status": before}
+            told = {
+                "job": result.job,
+                "owner": owners.get(result.job),
+                "event": str(event),
+                "status": result.status,
+                "previous_status": before,
+            }
             failing = [each.to_dict() for each in result.findings if each.is_failing]
             jobs.append({**told, "exit_code": result.exit_code, "error": result.error, "findings": failing})
     if not jobs:
@@ -89,7 +100,9 @@ def build_body(settings: Notify, event: Mapping[str, Any]) -> bytes:
     if settings.text is None:
         return json.dumps(event).encode()
     lines = [
-        f"{job['job']}: {job['event']} ({job['status']})"
+        job["job"]
+        + ("" if job["owner"] is None else f", of {job['owner']}")
+        + f": {job['event']} ({job['status']})"
         + ("" if job["error"] is None else f", exit {job['exit_code']}: {job['error']}")
         for job in event["jobs"]
     ]

@@ -203,7 +203,8 @@ class Observer(Watch):
 
         code = find_gravest(result.exit_code for result in self.results)
         run = EndedRun(self.project.dir.name, self.project.deployment, self.run_id, code)
-        event = build_event(recipient.settings, run, self.results, self.previous)
+        owners = {name: job.owner for name, job in self.project.jobs.items()}
+        event = build_event(recipient.settings, run, self.results, self.previous, owners)
         if event is not None:
             post(recipient, build_body(recipient.settings, event))
 

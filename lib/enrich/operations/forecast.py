@@ -49,6 +49,7 @@ class Forecast(Told):
 
 IDLE = Forecast(result.NOTHING, "no source has changed", Extent(), Extent())
 SWITCH = replace(IDLE, why="no source has changed; the target's change feed is switched on for its first reader")
+DESCRIBE = replace(IDLE, why="no source has changed; the target gets the comments that the files have for it")
 
 
 def refuse_beyond_cap(plan: Plan) -> JobResult | None:

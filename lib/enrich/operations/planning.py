@@ -16,7 +16,7 @@ from enrich.base.errors import find_gravest
 from enrich.base.names import identify
 from enrich.base.result import SourceWindow, Told, name_deployment
 from enrich.delta import tables
-from enrich.operations.forecast import IDLE, SWITCH, Forecast, foresee
+from enrich.operations.forecast import DESCRIBE, IDLE, SWITCH, Forecast, foresee
 from enrich.operations.loading import choose_jobs, read_run_options
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
@@ -137,8 +137,8 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         plan = decide_plan(workplace.open_job(job))
         sources = {alias: SourcePlan.of(window) for alias, window in plan.window.items()}
         found = JobPlan(name, plan.mode, sources, after=after, forecast=IDLE)
-        if plan.needs_feed:
-            found = replace(found, has_work=True, forecast=SWITCH)
+        if plan.needs_feed or plan.new_comments:
+            found = replace(found, has_work=True, forecast=SWITCH if plan.needs_feed else DESCRIBE)
         if plan.lacks_state and plan.target.table is not None:
             found = replace(found, has_work=True, forecast=foresee(plan))
         if plan.everything or plan.moved or plan.again or plan.unsearched:

@@ -21,7 +21,7 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error, find_value_fault
 from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
-from enrich.base.spec import FAILED_COLUMN
+from enrich.base.spec import FAILED_COLUMN, JobSpec
 from enrich.delta import extents, tables
 from enrich.delta.runs import RunsTable
 from enrich.delta.stores import require_conditional_writes
@@ -32,6 +32,8 @@ from enrich.progress.decision import decide_again
 from enrich.progress.plan import OpenJob, Options, Plan, TargetPlace
 from enrich.progress.target import read_quarantine_state, read_target
 from enrich.project.compile import compile_job
+from enrich.project.kinds import JOBS
+from enrich.project.kinds.syntax import IDENTITY
 from enrich.project.models import Job, explain_value_fault
 from enrich.project.project import Project, find_edges
 from enrich.project.suitefiles import check_columns
@@ -70,6 +72,21 @@ def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
             faults.append(Fault(message, place))
     if faults:
         raise ConfigError.of(faults)
+
+
+def list_comments(job: Job, spec: JobSpec, tables: Mapping[str, TableState]) -> dict[str, str]:
+    """Return target column -> its comment, and no name -> the table's.
+
+    A column about which the job says nothing has the description, or the comment, of the column that it is.
+    """
+    deep = {each.name for each in spec.outputs if any(len(path) > 2 for path in each.paths)}  # fields of a column
+    found = {"": job.description}
+    for column, origins in JOBS[spec.kind].trace(spec).items():
+        (alias, name), how = next(iter(origins.items()), (("", ""), ""))
+        if how == IDENTITY and column not in deep:
+            found[column] = job.describe(alias, name).description or tables[alias].comments.get(name)
+    found |= {column: told.description for column, told in job.columns.items() if told.description}
+    return {column: text for column, text in found.items() if text}
 
 
 @dataclass
@@ -214,8 +231,8 @@ class Workplace:
         check_sources(job, fed)
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
-        optimize = self.project.settings.optimize
-        return OpenJob(job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize)
+        comments, optimize = list_comments(job, compiled.spec, pinned), self.project.settings.optimize
+        return OpenJob(job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize, comments)
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""

@@ -124,6 +124,8 @@ class OpenJob:
     # Alias -> where ``--until`` ends its window, which may be before the cursor.
     until: Mapping[str, int] = field(default_factory=dict)
     optimize: Optimize | None = None  # when the run puts the target's files in shape after its commit; None: never
+    # Target column -> the comment that it shall have, and no name -> the table's.
+    comments: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def spec(self) -> JobSpec:
@@ -192,6 +194,13 @@ class OpenJob:
         table = self.target.table
         return table is not None and self.place.change_feed and not table.has_change_feed
 
+    @property
+    def new_comments(self) -> dict[str, str]:
+        """The comments that the target and its columns do not have yet; what has none in the files keeps its own."""
+        table = self.target.table
+        known = {} if table is None else {"": "", **dict.fromkeys(table.columns, ""), **table.comments}
+        return {name: text for name, text in self.comments.items() if known.get(name, text) != text}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(OpenJob):
@@ -226,7 +235,7 @@ class Plan(OpenJob):
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
         computes = self.everything or self.moved or self.again or self.unsearched
-        return not (computes or self.needs_feed or self.lacks_state)
+        return not (computes or self.needs_feed or self.new_comments or self.lacks_state)
 
     @property
     def judging_suite(self) -> Suite | None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
@@ -14,6 +16,7 @@ from enrich.base.spec import (
     TEXT_TYPE,
     CompiledJob,
     DataType,
+    JobSpec,
     JoinSpec,
     Latest,
     Output,
@@ -28,6 +31,7 @@ from enrich.project.models import Job
 from enrich.project.querynames import rewrite
 from enrich.project.statictypes import only_compares, step_into
 
+_HASHED = re.compile(r"(?i)\s*(sha2|sha1|sha|md5)\s*\([^()]*(\([^()]*\)[^()]*)*\)\s*")
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 """Column -> type of a frame, and an expression over it -> its type, None where only Spark knows; raises ConfigError."""
 
@@ -36,6 +40,7 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
     """Resolve a job against its tables: alias -> column -> Delta type; a ConfigError has every fault with its line."""
     compiler = Compiler(rewrite(job, tables) if job.query else job, tables, typer=typer)
     compiled = JOBS[job.kind].compile(compiler)
+    compiler.check_declared(compiled.spec)
     if compiler.faults:
         raise ConfigError.of(compiler.faults)
     return compiled
@@ -50,7 +55,7 @@ def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> 
         except ConfigError as error:
             return list(error.faults)
     compiler = Compiler(job, None, names)
-    JOBS[job.kind].compile(compiler)
+    compiler.check_declared(JOBS[job.kind].compile(compiler).spec)
     return compiler.faults
 
 
@@ -62,6 +67,28 @@ def list_target_columns(job: Job) -> tuple[str, ...] | None:
     if part is None:
         return None
     return tuple(part) if kind.joins else kind.compile(Compiler(job, None)).spec.columns
+
+
+def list_private_columns(job: Job, spec: JobSpec | None = None) -> tuple[str, ...]:
+    """Return the target's columns that are private: it says so, or they are made of private columns of a source.
+
+    A column that is a hash as a whole is not, nor is one of which the job says ``private: false``. Without ``spec``,
+    the compiled job, those are found that the file shows.
+    """
+    if spec is None:
+        shown = job
+        with suppress(ConfigError):  # told when the job is validated
+            shown = rewrite(job, None) if job.query else job
+        spec = JOBS[job.kind].compile(Compiler(shown, None)).spec
+    hashed = {each.name for each in spec.outputs if _HASHED.fullmatch(each.expression)}
+    said = {name: each.private for name, each in job.columns.items() if "private" in each.model_fields_set}
+    made = {
+        column
+        for column, origins in JOBS[job.kind].trace(spec).items()
+        if column not in hashed
+        if any(job.describe(*origin).private for origin in origins)
+    }
+    return tuple(sorted({name for name, is_private in said.items() if is_private} | (made - said.keys())))
 
 
 class Compiler:
@@ -221,6 +248,35 @@ class Compiler:
             if name not in names:
                 message = f"cluster_by names {name!r}, which is not a target column{did_you_mean(name, names)}"
                 self.fault(message, "target", "cluster_by")
+
+    def check_declared(self, spec: JobSpec) -> None:
+        """Refuse words about columns that are not there, and private ones of which the log has values."""
+        job, known = self.job, spec.columns
+        if self.open and job.columns:
+            known = list_target_columns(job) or tuple(job.columns)
+        for name in job.columns:
+            if name not in known:
+                self.fault(f"{name!r} is not a target column{did_you_mean(name, known)}", "columns", name)
+        for alias, source in job.sources.items() if not self.open else ():
+            for name in [each for each, told in source.columns.items() if told.private]:
+                if find(name, table := self.tables[alias]) is None:
+                    message = f"the private column {name!r} is not a column of {alias!r}{did_you_mean(name, table)}"
+                    self.fault(message, "sources", alias, "columns", name)
+        private = (
+            {*list_private_columns(job, spec)} if job.columns or any(s.columns for s in job.sources.values()) else ()
+        )
+        for name in dict.fromkeys((*spec.identity, *spec.right_identity, *job.target.cluster_by)):
+            if name in private:
+                what = (
+                    "a column that the target is clustered by"
+                    if name in job.target.cluster_by
+                    else "a key of the target"
+                )
+                self.fault(
+                    f"{name!r} is private and {what}, of which the log of the table keeps values; let the table have a"
+                    f" hash, such as sha2({name}, 256), and take that in its place",
+                    *(("columns", name) if name in job.columns else ("select", name) if job.select else ("target",)),
+                )
 
     # --- for kinds of joins ----------------------------------------------------------------------------------------
 

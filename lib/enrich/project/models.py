@@ -304,6 +304,10 @@ class Job(Model):
     declared_rules: tuple[Rule, ...] = Field(
         (), alias="rules", description="Rules about the joins, and about what a run changes."
     )
+    description: Text | None = Field(None, description="What the target holds; the comment of its table.")
+    owner: Text | None = Field(None, description="Who answers for the target.")
+    tags: Names = Field((), description="Words by which `--select tag:WORD` finds the job.")
+    columns: dict[StrictStr, Column] = Field({}, description="What people are told of the target's columns, by name.")
 
     _tree: Tree | None = PrivateAttr(default=None)
     _stars: Mapping[str, str] = PrivateAttr(default={})  # target columns that a star of the query gives -> the star
@@ -325,6 +329,11 @@ class Job(Model):
     def remembers(self) -> bool:
         """Whether the target holds what the source may have forgotten."""
         return JOBS[self.kind].remembers
+
+    def describe(self, alias: str, name: str) -> Column:
+        """Return what people are told of a source's column; names have no case."""
+        told = self.sources[alias].columns.items() if alias in self.sources else ()
+        return next((each for known, each in told if known.lower() == name.lower()), Column())
 
     def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of a node, e.g. ``at("join", "accounts", "on")``, or of the nearest one around it."""

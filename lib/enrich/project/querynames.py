@@ -620,6 +620,8 @@ class QueryTree(Tree):
         if path[:1] == ("sources",) and len(path) > 2:
             source = next((each.source for each in self.query.named if each.alias == path[1]), path[1])
             return self.file.at("sources", source, *path[2:])
+        if path[:1] and path[0] not in (*_INSTEAD, "sources"):
+            return self.file.at(*path)
         while path and path not in self.places:
             path = path[:-1]
         return _find_spot(self.file, self.query.text, self.places[path]) if path else self.file.at("query")

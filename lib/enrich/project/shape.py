@@ -61,6 +61,7 @@ JOB = FileKind(
     lambda path: (
         path in (("query",), ("where",))
         or path[2:] == ("latest", "delete")
+        or path[-1:] == ("description",)
         or (path[:1] == ("select",) and len(path) == 2)
         or (path[:1] == ("join",) and (path[2:3] == ("on",) or path[2:] in (("elements",), ("at",), ("gone",))))
     ),
@@ -68,7 +69,7 @@ JOB = FileKind(
 TABLES = FileKind(
     list_models(dict[str, Source]),
     {("*",): "<table>", ("*", "columns", "*"): "<table>.columns.<column>", ("*", "latest"): "<table>.latest"},
-    lambda path: path[1:] == ("latest", "delete"),
+    lambda path: path[1:] == ("latest", "delete") or path[-1:] == ("description",),
 )
 CONF = FileKind(list_models(Settings), {}, lambda path: path[:2] == ("spark", "conf"))
 

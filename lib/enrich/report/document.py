@@ -20,6 +20,7 @@ from enrich.base.result import LookupState, Quarantine, RuleState, State, resolv
 from enrich.base.suites import Suite, SuiteRule
 from enrich.delta.runs import RunsTable, require_known
 from enrich.project.catalogue import TYPES
+from enrich.project.compile import list_private_columns
 from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
 from enrich.report import models
@@ -193,6 +194,7 @@ def build_report(
 
 def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome], runs: int) -> JobReport:
     known: dict[str, Any] = {"job": job.job, "target": job.target.table, "suite": job.expectations}
+    known |= {"description": job.description, "owner": job.owner, "private": list_private_columns(job)}
     if not outcomes:
         return JobReport(**known, verdict="never_run", headline="never run")
     last, acted = outcomes[-1], select_acted(outcomes)[-runs:]

@@ -173,6 +173,9 @@ class JobReport(JsonModel):
     job: str
     target: str = Field(description="The target, as the job file names it.")
     suite: str | None = None
+    description: str | None = None
+    owner: str | None = None
+    private: tuple[str, ...] = Field((), description="The target's columns that are private, as far as the files say.")
     verdict: Verdict
     headline: str
     last: Attempt | None = Field(None, description="The last run, whatever it did; null if there was none.")

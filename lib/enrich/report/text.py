@@ -85,8 +85,11 @@ class Part:
 
 
 def tell_job(job: JobReport) -> list[Part]:
-    """Return what is known of a job: the table now, the quarantine, and the run that made them."""
-    parts = [] if job.now is None else [_tell_now(job.now)]
+    """Return what is known of a job: what it is and whose, the table now, the quarantine, the run that made them."""
+    told = {"owner": job.owner, "private": ", ".join(job.private)}
+    words = filter(None, [job.description, *(f"{name}: {each}" for name, each in told.items() if each)])
+    parts = [Part(said, [])] if (said := "; ".join(words)) else []
+    parts += [] if job.now is None else [_tell_now(job.now)]
     if job.quarantine is not None:
         reasons = [write_cells(reason, rows) for reason, rows in job.quarantine.reasons.items()]
         title = f"quarantined rows: {format_number(job.quarantine.rows)}"

@@ -216,8 +216,8 @@ def _end_unmoved(run: Run, result: JobResult) -> JobResult:
     plan = run.plan
     table = plan.target.table
     assert table is not None  # noqa: S101 - an incremental run has a target
-    if plan.needs_feed and not plan.options.dry_run:
-        sink.enable_change_feed(run.session, plan.place.name)
+    if not plan.options.dry_run:
+        sink.prepare_target(run.session, plan.place.name, plan.new_comments, feed=plan.needs_feed)
     return replace(result, status=results.UNCHANGED, target_version=table.version, strategy=results.NOTHING)
 
 
@@ -306,8 +306,9 @@ def _write(run: Run, staged: StagedTable, commit: Commit) -> None:
         rows = found.rows.select(*[F.col(quote(name)) for name in names])
         sink.create_table(run.session, describe_table(run.plan, rows, None, beside=staged.is_quarantine), rows, commit)
         return
-    if run.plan.needs_feed and not staged.is_quarantine:
-        sink.enable_change_feed(run.session, run.plan.place.name)
+    if not staged.is_quarantine:
+        plan = run.plan
+        sink.prepare_target(run.session, plan.place.name, plan.new_comments, feed=plan.needs_feed)
     if staged.whole is not None:
         described = describe_table(run.plan, staged.whole, table, beside=staged.is_quarantine)
         sink.overwrite_table(run.session, described, staged.whole, commit)

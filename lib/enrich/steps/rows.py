@@ -89,7 +89,8 @@ def describe_table(plan: Plan, rows: DataFrame, table: TableState | None, *, bes
         return sink.NewTable(place.quarantine_name, place.quarantine_uri if table is None else table.uri, properties)
     if place.change_feed:
         properties[CHANGE_FEED] = "true"
-    return sink.NewTable(place.name, place.uri if table is None else table.uri, properties, target.cluster_by)
+    uri = place.uri if table is None else table.uri
+    return sink.NewTable(place.name, uri, properties, target.cluster_by, plan.comments)
 
 
 def select_live_rows(run: Run, rows: Rows) -> DataFrame:

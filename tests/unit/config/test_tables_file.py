@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
+from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType
 from enrich.operations.loading import load_project
-from enrich.project.compile import compile_job
+from enrich.project.compile import compile_job, list_private_columns
 from enrich.project.models import Job
 from kit.project import write_project
 from unit.config.small_project import CONF, faults_of
@@ -111,4 +114,64 @@ def test_a_fault_is_at_its_line_in_its_file(tmp_path: Path) -> None:
     assert faults_of(write(tmp_path, QUERY, wrong)) == found
     assert faults_of(write(tmp_path, JOIN, "- a\n")) == [
         ("tables.yml:1", "the file must be a mapping of keys and values, not a list")
+    ]
+
+
+MADE = """\
+job: wide
+query: |
+  SELECT p.product_id, m.EMAIL AS mail, upper(m.email) AS loud, sha2(lower(m.email), 256) AS mark, m.name
+  FROM products AS p LEFT JOIN merchants AS m ON p.merchant_id = m.merchant_id
+target: {table: wide}
+"""
+
+
+def test_what_is_made_of_private_columns_is_private(tmp_path: Path) -> None:
+    job = load(tmp_path, MADE, TABLES.replace("email:", "eMail:"))
+    assert list_private_columns(job) == ("loud", "mail")
+    assert list_private_columns(job, compile_job(job, COLUMNS).spec) == ("loud", "mail")
+    job = load(tmp_path, MADE + "columns: {loud: {private: false}, mail: {description: x}, name: {private: true}}\n")
+    assert list_private_columns(job) == ("mail", "name")
+    assert list_private_columns(load(tmp_path, JOIN, "{}")) == ()
+
+
+def faults_over_tables(job: Job) -> list[tuple[str | None, str]]:
+    with pytest.raises(ConfigError) as caught:
+        compile_job(job, COLUMNS)
+    return [(each.where, each.message) for each in caught.value.faults]
+
+
+WHY = "of which the log of the table keeps values; let the table have a hash, such as"
+
+
+def test_no_key_and_no_column_to_cluster_by_is_private(tmp_path: Path) -> None:
+    own = MADE.replace("{table: wide}", "{table: wide, cluster_by: [loud]}")
+    tables = TABLES + "  columns: {product_id: {private: true}}\n"
+    said = [
+        ("jobs/wide.yml:3:10", f"'product_id' is private and a key of the target, {WHY} sha2(product_id, 256)"),
+        (
+            "jobs/wide.yml:3:41",
+            f"'loud' is private and a column that the target is clustered by, {WHY} sha2(loud, 256)",
+        ),
+    ]
+    home = write(tmp_path, own, tables)
+    with pytest.raises(ConfigError) as caught:
+        load_project(home)
+    assert [(each.where, each.message) for each in caught.value.faults] == [
+        (where, f"{message}, and take that in its place") for where, message in said
+    ]
+    mine = MADE + "columns:\n  product_id: {private: true}\n"
+    with pytest.raises(ConfigError, match="'product_id' is private and a key of the target") as caught:
+        load_project(write(tmp_path, mine))
+    assert caught.value.faults[0].where == "jobs/wide.yml:7"
+
+
+def test_words_are_about_columns_that_are_there(tmp_path: Path) -> None:
+    assert faults_over_tables(load(tmp_path, MADE, TABLES.replace("email:", "emial:"))) == [
+        ("tables.yml:6", "the private column 'emial' is not a column of 'm'; did you mean 'email'?")
+    ]
+    with pytest.raises(ConfigError) as caught:
+        load_project(write(tmp_path, MADE + "columns: {nmae: {description: Who}}\n"))
+    assert [(each.where, each.message) for each in caught.value.faults] == [
+        ("jobs/wide.yml:6", "'nmae' is not a target column; did you mean 'name'?")
     ]

@@ -14,9 +14,9 @@ import enrich
 from enrich.base.errors import Blocked, Locked, RunFailed
 from enrich.base.names import CatalogName
 from enrich.base.result import JobResult
-from enrich.observe.lineage import Sender, name_dataset
+from enrich.observe.lineage import Sender, describe_schema, describe_words, name_dataset
 from enrich.progress.plan import Plan
-from enrich.project.models import Lineage
+from enrich.project.models import Lineage, Source
 from kit.lineage import check_event, check_schema, list_facets
 from kit.listener import listen
 from unit.observe.conftest import GetTask
@@ -103,6 +103,22 @@ def test_inputs_have_versions_schemas_and_assertions(
     assert parameters["mode"] == "bootstrap"
     assert parameters["sources.orders.to"] == "0"
     assert "sources.orders.from" not in parameters
+
+
+def test_words_of_the_files_are_documentation_and_ownership(shop: Path) -> None:
+    source = Source(table="t", key=("id",), description="What it is", owner="crm")
+    job = enrich.load_project(shop).jobs["wide"].model_copy(update={"description": "Wide", "owner": "shop"})
+    for told, of_job, description, owner in ((source, False, "What it is", "crm"), (job, True, "Wide", "shop")):
+        facets = describe_words(told, of_job=of_job)
+        kind = "Job" if of_job else "Dataset"
+        assert {type(each).__name__ for each in facets.values()} == {
+            f"Documentation{kind}Facet",
+            f"Ownership{kind}Facet",
+        }
+        assert (facets["documentation"].description, facets["ownership"].owners[0].name) == (description, owner)
+    assert describe_words(Source(table="t", key=("id",))) == {}
+    (field, _) = describe_schema({"a": "string", "b": "long"}, {"a": "said", "": "of the table"})["schema"].fields
+    assert (field.name, field.type, field.description) == ("a", "string", "said")
 
 
 def test_findings_are_tests_of_the_run(send: Send, get_task: GetTask, created: JobResult) -> None:

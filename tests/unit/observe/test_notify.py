@@ -72,7 +72,7 @@ def test_the_payload_is_as_documented() -> None:
     ]
     assert jobs[0]["error"] == "the log of orders has expired; run x"
     assert jobs[1]["findings"] == [FINDING.to_dict()]
-    assert list(jobs[2]) == ["job", "event", "status", "previous_status", "exit_code", "error", "findings"]
+    assert list(jobs[2]) == ["job", "owner", "event", "status", "previous_status", "exit_code", "error", "findings"]
 
 
 def test_only_what_was_asked_for_is_told() -> None:
@@ -88,6 +88,15 @@ def test_repeat_false_tells_the_first_of_equal_endings() -> None:
     assert events([FAILED], {}, repeat=False)["event"] == "failure"
     assert events([FAILED], {"orders": "failed"})["event"] == "failure"
     assert events([GOOD], {"persons": "failed"}, repeat=False)["event"] == "recovery"
+
+
+def test_the_owner_is_named() -> None:
+    found = build_event(settings(), RUN, [FAILED, BLOCKED], {}, {"orders": "crm", "customers": None})
+    assert found is not None
+    assert [job["owner"] for job in found["jobs"]] == ["crm", None]
+    text = json.loads(build_body(settings(text="{jobs}"), found))["text"]
+    assert text.splitlines()[0].startswith("orders, of crm: failure (failed), exit 5")
+    assert text.splitlines()[1].startswith("customers: block (blocked)")
 
 
 def test_a_text_for_chat_programs() -> None:
