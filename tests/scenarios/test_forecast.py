@@ -13,8 +13,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import enrich
-from enrich.base.errors import ConfigError
-from enrich.base.sizes import parse_size, spell_size
+from enrich.base.errors import ConfigError, parse_size, spell_size
 from enrich.delta import extents
 from enrich.operations.forecast import foresee_reads
 from enrich.operations.loading import read_run_options

@@ -10,6 +10,7 @@ from typing import Any
 
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_reasons, format_table
+from enrich.base.result import Shown
 from enrich.project.kinds import JOINS
 from enrich.project.kinds.syntax import MATCHED as MATCHED  # noqa: PLC0414 - the first of the reasons
 
@@ -78,8 +79,8 @@ class Reason:
         return {name: value for name, value in every.items() if value is not None}
 
 
-@dataclass(frozen=True)
-class Why:
+@dataclass(frozen=True, repr=False)
+class Why(Shown):
     """The answer for one key of one job."""
 
     job: str
@@ -93,6 +94,20 @@ class Why:
     def in_target(self) -> bool:
         """True when the target has the row."""
         return self.row.reason == MATCHED
+
+    def list_told(self) -> list[tuple[str, str, Reason]]:
+        """Return what is told about what: the row, the sources, the columns."""
+        told = [("row", "", self.row)] + [("source", alias, each) for alias, each in self.lookups.items()]
+        return told + [("column", name, each) for name, each in self.columns.items()]
+
+    def summarise(self) -> tuple[str, list[dict[str, object]]]:
+        """Return the reason of the row, and all reasons."""
+        names = ("about", "what", "reason", "detail")
+        rows = [
+            (about, what, each.reason, format_detail(replace(each, found=None)))
+            for about, what, each in self.list_told()
+        ]
+        return f"why, job {self.job}: row {self.row.reason}", [dict(zip(names, row, strict=True)) for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich why --output json``."""
@@ -168,13 +183,20 @@ class RuleCauses:
         return {name: getattr(self, name) for name in names} | applies
 
 
-@dataclass(frozen=True)
-class FailingRows:
+@dataclass(frozen=True, repr=False)
+class FailingRows(Shown):
     """The answer for one job: its rules in the order of the suite, and the version of the target that was read."""
 
     job: str
     target_version: int
     rules: tuple[RuleCauses, ...]
+
+    def summarise(self) -> tuple[str, list[dict[str, object]]]:
+        """Return how many rules have failing rows, and each rule with its reasons."""
+        rows = [each.to_dict() for each in self.rules]
+        names = ("index", "expectation", "column", "checked", "failed")
+        shown = [{n: row[n] for n in names} | {"why": format_reasons(row["reasons"], {})} for row in rows]
+        return f"failing, job {self.job}: {sum(bool(row['failed']) for row in rows)} of {len(rows)} rules fail", shown
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich failing --output json``: counts, without keys and values."""
@@ -287,9 +309,7 @@ def format_answer(answer: Why, column: str | None) -> str:
         (reason,) = answer.columns.values()
         detail = format_detail(reason)
         return f"{reason.reason}: {detail}" if detail else reason.reason
-    told = [("row", "", answer.row)]
-    told += [("source", alias, reason) for alias, reason in answer.lookups.items()]
-    told += [("column", name, reason) for name, reason in answer.columns.items()]
+    told = answer.list_told()
     lines = [(about, clean(what), reason.reason, format_detail(reason)) for about, what, reason in told]
     return format_table(("about", "what", "reason", "detail"), lines)
 

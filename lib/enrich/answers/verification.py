@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base import context, hints
 from enrich.base.errors import Blocked, DriftError, EnrichError, Locked, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
-from enrich.base.result import FAILED, LOCKED, UPDATED, State, name_deployment
+from enrich.base.result import FAILED, LOCKED, UPDATED, Shown, State, name_deployment, show_jobs
 from enrich.base.suites import list_unjudged
 from enrich.delta import locks
 from enrich.operations.loading import choose_jobs
@@ -115,8 +115,8 @@ class Check:
         }
 
 
-@dataclass(frozen=True)
-class VerifyResult:
+@dataclass(frozen=True, repr=False)
+class VerifyResult(Shown):
     """What one ``enrich verify`` found."""
 
     run_id: str
@@ -127,6 +127,11 @@ class VerifyResult:
     def exit_code(self) -> int:
         """The most serious exit code of the jobs: 0 when all are equal or repaired, 6 when one differs."""
         return find_gravest([job.exit_code for job in self.jobs])
+
+    def summarise(self) -> tuple[str, list[dict[str, object]]]:
+        """Return how the comparison ended, and its jobs."""
+        line = f"verify {self.run_id}, deployment {self.deployment}: exit {self.exit_code}, jobs {len(self.jobs)}"
+        return line, show_jobs(self.jobs, "job", "status", "error")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich verify --output json``."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import click
 
 from enrich.base import hints
+from enrich.base.errors import format_bytes
 from enrich.base.result import UNCHANGED, Extent, Finding, JobResult, RunResult, SourceWindow
-from enrich.base.sizes import format_bytes
 
 _CHANGED = ("created", "updated")
 _COLOURS = {"blocked": "red", "failed": "red", "skipped": "yellow", "locked": "yellow"} | dict.fromkeys(

@@ -1,6 +1,7 @@
 """The few exceptions of enrich, each with the exit code of ``docs/operations.md`` and the next step for its reader.
 
-Messages name what, where and the next command. They never hold a cell value.
+Messages name what, where and the next command. They never hold a cell value. Durations and sizes are here as people
+write them.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 
 # What helps a history that can neither go on nor be computed again.
@@ -152,6 +154,32 @@ def parse_duration(text: str) -> int | None:
     """Return how many seconds ``90s``, ``30m``, ``12h``, ``3d`` or ``2w`` are; None for other texts."""
     found = _DURATION.fullmatch(text)
     return None if found is None else int(found[1]) * _SECONDS[found[2]]
+
+
+_UNITS = ("B", "kB", "MB", "GB", "TB")
+_SIZE = re.compile(r"([0-9]{1,18}(?:[.][0-9]{1,9})?) ?(?:([kmgt]?)(i?)b)?", re.ASCII | re.IGNORECASE)
+
+
+def parse_size(text: str) -> int | None:
+    """Return how many bytes ``20GB``, ``1.5 TB``, ``64MiB`` or ``1000`` are; None for other texts, and for nothing."""
+    found = _SIZE.fullmatch(text)
+    if found is None or (found[3] and not found[2]):
+        return None
+    base, power = 1024 if found[3] else 1000, " kmgt".index((found[2] or " ").lower())
+    return int(Decimal(found[1]) * base**power) or None
+
+
+def spell_size(count: int) -> str:
+    """Return a size that ``parse_size`` reads, of three digits, which is no smaller."""
+    power = min(len(_UNITS) - 1, (len(str(count)) - 1) // 3)
+    step = 10 ** max(0, len(str(count)) - 3)
+    return f"{-(-count // step) * step / 1000**power:.12g}{_UNITS[power]}"
+
+
+def format_bytes(count: int) -> str:
+    """Return bytes in the unit that leaves one to three digits before the point: ``27 B``, ``1.5 MB``."""
+    power = min(len(_UNITS) - 1, (len(str(count)) - 1) // 3)
+    return f"{count} B" if power == 0 else f"{count / 1000**power:.1f} {_UNITS[power]}"
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

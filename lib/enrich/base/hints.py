@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from enrich.base import sizes
 from enrich.base.context import command
+from enrich.base.errors import spell_size
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:
     words += ["--since", options.since] if options.since is not None else []
     words += ["--until", options.until] if options.until is not None else []
     words += ["--allow-gap"] if options.allow_gap else []
-    words += ["--max-bytes", sizes.spell_size(options.max_bytes)] if options.max_bytes is not None else []
+    words += ["--max-bytes", spell_size(options.max_bytes)] if options.max_bytes is not None else []
     return _spell("run", job, *words, *(word for rule in options.accept for word in ("--accept", rule)))
 
 

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cache
+from html import escape
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, TypeAdapter, model_serializer
 
-from enrich.base.errors import EnrichError, find_gravest
+from enrich.base.errors import EnrichError, find_gravest, show_text
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 BLOCKED, FAILED, SKIPPED, LOCKED = "blocked", "failed", "skipped", "locked"
@@ -54,6 +55,40 @@ def _describe(schema: dict[str, Any], kind: Any) -> None:
         schema["required"].remove(sparse.name)
         if sparse.default is False:
             schema["properties"][sparse.name]["const"] = True
+
+
+class Shown:
+    """What a notebook shows as a small table, and a console in one line; both hold names, words and numbers alone."""
+
+    def summarise(self) -> tuple[str, Sequence[Mapping[str, object]]]:
+        """Return the line, and the rows of the table: column -> what stands there, the same columns in all."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {show_text(self.summarise()[0])}>"
+
+    def _repr_html_(self) -> str:
+        line, rows = self.summarise()
+        parts = [
+            f"<p>{_escape(line)}</p><table><tr>",
+            *[f"<th>{_escape(name)}</th>" for row in rows[:1] for name in row],
+        ]
+        for row in rows[:_MOST_ROWS]:
+            parts += ["</tr><tr>", *[f"<td>{_escape(cell)}</td>" for cell in row.values()]]
+        more = f"<p>and {len(rows) - _MOST_ROWS} more</p>" if len(rows) > _MOST_ROWS else ""
+        return f"{''.join(parts)}</tr></table>{more}"
+
+
+_MOST_ROWS = 50  # of a table in a notebook
+
+
+def _escape(cell: object) -> str:
+    return "" if cell is None else escape(show_text(str(cell)))
+
+
+def show_jobs(jobs: Sequence[Any], *names: str) -> list[dict[str, object]]:
+    """Return a row for each job, with some of its attributes."""
+    return [{name: getattr(job, name) for name in names} for job in jobs]
 
 
 class Told:
@@ -391,8 +426,8 @@ def name_deployment(name: str) -> dict[str, str]:
     return {"target": name, "deployment": name}
 
 
-@dataclass(frozen=True)
-class RunResult(Told):
+@dataclass(frozen=True, repr=False)
+class RunResult(Shown, Told):
     """What one run did.
 
     Attributes:
@@ -410,6 +445,13 @@ class RunResult(Told):
     def exit_code(self) -> int:
         """The most serious exit code of the jobs."""
         return find_gravest(job.exit_code for job in self.jobs)
+
+    def summarise(self) -> tuple[str, list[dict[str, object]]]:
+        """Return how the run ended, and its jobs."""
+        jobs = [
+            {"job": j.job, "status": j.status, "mode": j.mode, **vars(j.counts), "error": j.error} for j in self.jobs
+        ]
+        return f"run {self.run_id}, deployment {self.deployment}: exit {self.exit_code}, jobs {len(jobs)}", jobs
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result JSON of ``enrich run --output json``."""

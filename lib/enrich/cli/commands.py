@@ -279,6 +279,31 @@ def report(  # noqa: PLR0913 - its options
     return options.NOT_PASSED if found.verdict in bad else 0
 
 
+@cli.command(epilog="Example: enrich graph --format svg > project.svg")
+@options.add_job_options
+@add_option(
+    "--format",
+    "output",
+    type=click.Choice(["mermaid", "svg"]),
+    default="mermaid",
+    show_default=True,
+    help="mermaid is for Markdown on GitHub or GitLab, svg for a browser.",
+)
+@with_call
+def graph(call: Call, /, **asked: Any) -> int:
+    """Draw how tables and jobs feed each other.
+
+    Each job has the colour and the word of what became of its last run. Reads the project's files and the runs table;
+    starts no JVM. The page of `enrich report` has the same picture, with links.
+    """
+    from enrich.report import page, read_report
+    from enrich.report.graph import format_mermaid
+
+    found = read_report(*call.choose_jobs(asked), runs=1)
+    process.say_result(page.format_svg(found) if call.output == "svg" else format_mermaid(found))
+    return 0
+
+
 def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, tuple[RuleCauses, ...]]:
     """Return why rows fail, by job; a job that cannot be asked is a warning, and is reported without reasons."""
     found = {}

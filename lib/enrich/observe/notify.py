@@ -1,4 +1,4 @@
-"""Tell somebody when a job fails, is blocked, or succeeds again: an HTTP POST of JSON.
+"""Tell somebody when a job fails, is blocked, late, warned, or succeeds again: an HTTP POST of JSON.
 
     {"version": 1, "event": "failure", "project": "shop", "deployment": "prod", "run_id": "...", "exit_code": 1,
      "at": "...", "jobs": [{"job": "customers", "event": "failure", "status": "failed", "previous_status": "updated",
@@ -20,13 +20,15 @@ from http.client import HTTPException
 from types import MappingProxyType
 from typing import Any
 
+from enrich.base.errors import parse_duration
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, JobResult
 from enrich.project.models import FIELD, Notify
 
 VERSION = 1
-FAILURE, BLOCK, RECOVERY = "failure", "block", "recovery"
-GRAVITY = (FAILURE, BLOCK, RECOVERY)  # the gravest first: it names the event of a run with several jobs
+FAILURE, BLOCK, LATE, WARN, RECOVERY = "failure", "block", "late", "warn", "recovery"
+GRAVITY = (FAILURE, BLOCK, LATE, WARN, RECOVERY)  # the gravest first: it names the event of a run with several jobs
 _BAD = {FAILED: FAILURE, BLOCKED: BLOCK}
+_SAME = {"blocked": BLOCK}  # another word for it in conf/
 _PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)  # seconds before another attempt
 _PASSING = frozenset({408, 425, 429})  # answers after which another attempt may succeed, beside all from 500 on
 _LONGEST_ATTEMPT = 10.0
@@ -61,26 +63,38 @@ def build_event(
     results: Iterable[JobResult],
     previous: Mapping[str, str],
     owners: Mapping[str, str | None] = MappingProxyType({}),
+    waiting: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
     """Return what a recipient is told of a run; None when there is nothing for it.
 
-    ``previous``: job -> its status before, of the last run that neither skipped nor waited.
+    ``previous``: job -> its status before, of the last run that neither skipped nor waited. ``waiting``: job -> seconds
+    for which the oldest change has been waiting that its target lacks.
     """
-    jobs = []
+    jobs, limit, wanted = (
+        [],
+        parse_duration(settings.max_lag) or 0,
+        {*settings.on, *[_SAME.get(on, on) for on in settings.on]},
+    )
     for result in (each for each in results if each.status not in (SKIPPED, LOCKED)):
         before = previous.get(result.job)
-        event = _BAD.get(result.status) or (RECOVERY if before in _BAD else None)
-        again = event != RECOVERY and before is not None and _BAD.get(before) == event
-        if event in settings.on and (settings.repeat or not again):
-            told = {
+        failing = [each for each in result.findings if each.is_failing]
+        is_warned = result.status not in _BAD and any(not each.tolerated for each in failing)
+        is_late = (seconds := waiting.get(result.job, 0.0)) > limit
+        said = (_BAD.get(result.status), LATE if is_late else None, WARN if is_warned else None)
+        recovery = RECOVERY if before in _BAD and result.status not in _BAD else None
+        event = next((each for each in (*said, recovery) if each in wanted), None)
+        again = event in (FAILURE, BLOCK) and before is not None and _BAD.get(before) == event
+        if event is not None and (settings.repeat or not again):
+            told: dict[str, Any] = {
                 "job": result.job,
                 "owner": owners.get(result.job),
                 "event": str(event),
                 "status": result.status,
                 "previous_status": before,
             }
-            failing = [each.to_dict() for each in result.findings if each.is_failing]
-            jobs.append({**told, "exit_code": result.exit_code, "error": result.error, "findings": failing})
+            told |= {"exit_code": result.exit_code, "error": result.error}
+            late = {"waiting_seconds": seconds} if event == LATE else {}
+            jobs.append({**told, "findings": [each.to_dict() for each in failing], **late})
     if not jobs:
         return None
     return {

@@ -171,11 +171,9 @@ class Observer(Watch):
         if not self._guard(f"lineage: {what}, and what follows in this run", settings.timeout, lambda: send(sender)):
             self.sender = None
 
-    def _write_metrics(self, file: Path) -> None:
-        from enrich.observe.metrics import write_metrics
-
-        deployment = (self.project.deployment, frozenset(self.project.jobs))
-        lags: dict[str, dict[str, float]] = {}  # how long the oldest change of each source waits, where that is known
+    def _measure_lags(self) -> dict[str, dict[str, float]]:
+        """Measure for each job that began how long the oldest change of each source waits, where that is known."""
+        lags: dict[str, dict[str, float]] = {}
         for result in self.results:
             plan, found = self.plans.get(result.job), lags.setdefault(result.job, {})
             if plan is None:
@@ -188,7 +186,13 @@ class Observer(Watch):
                 seconds = measure_lag(alias, source.table, table.uri, mark).seconds
                 if seconds is not None:
                     found[alias] = seconds
-        write_metrics(file, deployment, self.results, lags)
+        return lags
+
+    def _write_metrics(self, file: Path) -> None:
+        from enrich.observe.metrics import write_metrics
+
+        deployment = (self.project.deployment, frozenset(self.project.jobs))
+        write_metrics(file, deployment, self.results, self._measure_lags())
 
     def _read_previous(self) -> None:
         """Read how the jobs ended before this run."""
@@ -204,7 +208,9 @@ class Observer(Watch):
         code = find_gravest(result.exit_code for result in self.results)
         run = EndedRun(self.project.dir.name, self.project.deployment, self.run_id, code)
         owners = {name: job.owner for name, job in self.project.jobs.items()}
-        event = build_event(recipient.settings, run, self.results, self.previous, owners)
+        lags = self._measure_lags() if "late" in recipient.settings.on else {}
+        waiting = {job: max(found.values(), default=0.0) for job, found in lags.items()}
+        event = build_event(recipient.settings, run, self.results, self.previous, owners, waiting)
         if event is not None:
             post(recipient, build_body(recipient.settings, event))
 

@@ -9,10 +9,9 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from enrich.base import hints, result
-from enrich.base.errors import Blocked
+from enrich.base.errors import Blocked, format_bytes
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.result import BLOCKED, Extent, JobResult, Told
-from enrich.base.sizes import format_bytes
 from enrich.base.spec import quote
 from enrich.base.suites import TARGET
 from enrich.delta import extents

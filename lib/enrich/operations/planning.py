@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base import result
 from enrich.base.errors import find_gravest
 from enrich.base.names import identify
-from enrich.base.result import SourceWindow, Told, name_deployment
+from enrich.base.result import Shown, SourceWindow, Told, name_deployment, show_jobs
 from enrich.delta import tables
 from enrich.operations.forecast import DESCRIBE, IDLE, SWITCH, Forecast, foresee
 from enrich.operations.loading import choose_jobs, read_run_options
@@ -69,8 +69,8 @@ class JobPlan(Told):
     forecast: Forecast | None = None
 
 
-@dataclass(frozen=True)
-class PlanResult:
+@dataclass(frozen=True, repr=False)
+class PlanResult(Shown):
     """What one ``enrich plan`` found."""
 
     deployment: str
@@ -80,6 +80,11 @@ class PlanResult:
     def exit_code(self) -> int:
         """The most serious of the exit codes that the jobs would end with."""
         return find_gravest([job.exit_code for job in self.jobs])
+
+    def summarise(self) -> tuple[str, list[dict[str, object]]]:
+        """Return whether there is something to do, and the jobs."""
+        line = f"plan, deployment {self.deployment}: {sum(job.has_work for job in self.jobs)} of {len(self.jobs)} jobs"
+        return f"{line} have work", show_jobs(self.jobs, "job", "mode", "has_work", "affected_keys", "refused")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich plan --output json``."""

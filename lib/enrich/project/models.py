@@ -29,7 +29,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, Fault, did_you_mean, show_text
+from enrich.base.errors import ConfigError, Fault, did_you_mean, parse_duration, show_text
 from enrich.base.failures import INSTEAD, ValueFault
 from enrich.project.expressions.functions import FUNCTIONS
 from enrich.project.kinds import JOBS, JOINS
@@ -397,7 +397,13 @@ class Metrics(Model):
     )
 
 
-_Ending = Literal["failure", "block", "recovery"]
+def _check_duration(text: str) -> str:
+    if not parse_duration(text):
+        raise _refuse(f"is {text!r}, which is not a duration: write 90s, 30m, 12h or 3d")
+    return text
+
+
+_Ending = Literal["failure", "block", "blocked", "warn", "recovery", "late"]
 Endings = Annotated[
     tuple[_Ending, ...],
     BeforeValidator(_wrap_in_list),
@@ -413,7 +419,11 @@ class Notify(Model):
     headers: dict[StrictStr, Reference] = Field({}, description="Further HTTP headers, and where their values are.")
     on: Endings = Field(
         ("failure", "block", "recovery"),
-        description="What is told: a job failed (failure), a rule blocked it (block), it succeeds again (recovery).",
+        description="What is told: a job failed (failure), a rule blocked it (block, or blocked), a rule failed and let"
+        " it pass (warn), it succeeds again (recovery), a change waits for longer than max_lag (late).",
+    )
+    max_lag: Annotated[Text, AfterValidator(_check_duration)] = Field(
+        "1h", description="For late: how long the oldest change of a source may wait: 90s, 30m, 12h, 3d."
     )
     repeat: StrictBool = Field(True, description="false: tell only the first of several equal endings of a job.")
     text: Annotated[Text, AfterValidator(_check_message)] | None = Field(

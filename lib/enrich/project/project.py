@@ -401,11 +401,15 @@ def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
     )
 
 
+def find_makers(targets: Mapping[str, Location]) -> dict[str, str]:
+    """Return which job writes a target or a quarantine, by the identity of its place."""
+    makers = {identify(find_quarantine(place)): job for job, place in targets.items()}
+    return makers | {identify(place): job for job, place in targets.items()}
+
+
 def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:
     """Return for each job the others that it reads from, by name."""
-    makers = {identify(find_quarantine(place)): job for job, place in targets.items()}
-    makers |= {identify(place): job for job, place in targets.items()}
-    edges = {}
+    makers, edges = find_makers(targets), {}
     for job, read in sources.items():
         found = {makers.get(identify(place)) for place in read}
         edges[job] = tuple(sorted(name for name in found if name is not None and name != job))

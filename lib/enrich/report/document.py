@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,19 +14,32 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, FiniteFloat, NonNegativeInt, ValidationError, field_validator
 
-from enrich.base import result
-from enrich.base.console import format_count
+from enrich.base import hints, result
+from enrich.base.console import format_count, format_reasons
 from enrich.base.errors import refuse_text
+from enrich.base.names import identify
 from enrich.base.result import LookupState, Quarantine, RuleState, State, resolve_threshold
 from enrich.base.suites import Suite, SuiteRule
 from enrich.delta.runs import RunsTable, require_known
 from enrich.project.catalogue import TYPES
 from enrich.project.compile import list_private_columns
 from enrich.project.models import Job
-from enrich.project.project import Project, sort_jobs
+from enrich.project.project import Project, find_makers, sort_jobs
 from enrich.report import models
-from enrich.report.models import JobReport, LookupNow, Report, RuleNow, RuleReport, RunMark, TableNow, Verdict
-from enrich.report.text import format_moment, format_verdict
+from enrich.report.models import (
+    Change,
+    JobReport,
+    LookupNow,
+    Report,
+    RuleNow,
+    RuleReport,
+    RunMark,
+    SourceRead,
+    TableNow,
+    ToDo,
+    Verdict,
+)
+from enrich.report.text import describe_rule, format_moment, format_number, format_rule, format_verdict
 
 if TYPE_CHECKING:
     from enrich.answers.reasons import RuleCauses
@@ -37,6 +51,7 @@ if TYPE_CHECKING:
 
 LONGEST = 500  # longer texts are cut to this many characters
 
+_NOT_NULL = "expect_column_values_to_not_be_null"
 _ACTED = (result.CREATED, result.UPDATED, result.BLOCKED, result.FAILED)
 
 Seconds = Annotated[FiniteFloat, AfterValidator(lambda seconds: round(max(seconds, 0.0), 3))]
@@ -154,6 +169,8 @@ def select_acted(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 DEFAULT_RUNS = 30  # how many runs of each job a report goes back
 
+_COMMAND = re.compile(r"`(enrich [^`]*)`")
+_PATH = re.compile(r"\w+[.]\w+")  # an expression that only names a column of a source
 _GRAVITY: tuple[Verdict, ...] = get_args(Verdict)
 _RULE_GRAVITY: tuple[models.RuleVerdict, ...] = get_args(models.RuleVerdict)
 _VERDICT_OF_STATUS: dict[str, Verdict] = {result.FAILED: "failed", result.BLOCKED: "blocked", result.SKIPPED: "skipped"}
@@ -176,8 +193,24 @@ def build_report(
     jobs: Sequence[tuple[Job, Sequence[Mapping[str, Any]]]], project: Project, runs: int = DEFAULT_RUNS
 ) -> Report:
     """Build the report from each job's outcomes, oldest first."""
+    makers = find_makers({name: project.location(job.target.table) for name, job in project.jobs.items()})
+    tables: dict[str, str] = {}  # by the identity of their place, as the first job names them
+
+    def list_reads(job: Job) -> tuple[SourceRead, ...]:
+        found = []
+        for alias, source in job.sources.items():
+            place = identify(project.location(source.table))
+            table = tables.setdefault(place, source.table)
+            found.append(SourceRead(alias=alias, table=table, job=makers.get(place)))
+        return tuple(found)
+
     found = tuple(
-        _build_job_report(job, project.suite(job), [Outcome.of(row) for row in rows], runs) for job, rows in jobs
+        _advise(
+            _build_job_report(job, project.suite(job), [Outcome.of(row) for row in rows], runs).model_copy(
+                update={"reads": list_reads(job)}
+            )
+        )
+        for job, rows in jobs
     )
     counts = Counter(job.verdict for job in found)
     told = [f"{counts[verdict]} {format_verdict(verdict)}" for verdict in _GRAVITY if counts[verdict]]
@@ -247,7 +280,12 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     )
 
 
-_ENDS = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is unchanged"}
+_ENDS = {
+    "failed": "the last run failed",
+    "blocked": "the last run was blocked, the target is unchanged",
+    "skipped": "the last run was skipped",
+    "never_run": "it has never run",
+}
 _STATUSES = {result.SKIPPED: "skipped", result.LOCKED: "another run had the lock"}
 
 
@@ -259,7 +297,7 @@ def _write_headline(
     failing = sum(rule.verdict == "warned" for rule in counted)
     fails = "fails" if 1 in (failing, len(counted)) else "fail"
     table = f"table now: {failing} of {format_count(len(counted), 'rule')} {fails}" if counted else ""
-    told = [_ENDS.get(verdict, ""), _STATUSES.get(status, ""), table]
+    told = [_ENDS.get(verdict, "") if verdict != "skipped" else "", _STATUSES.get(status, ""), table]
     if rules and verdict not in ("failed", "skipped"):
         words = {"passed": "passed", "tolerated": "tolerated", "not_checked": "judged no row"}
         counts = {"failed": 0, **dict.fromkeys(words.values(), 0)}
@@ -269,6 +307,68 @@ def _write_headline(
     if held is not None and held.rows:
         told.append(f"{format_count(held.rows, 'row')} in quarantine")
     return "; ".join(part for part in told if part) or "up to date"
+
+
+# --- what is to be done, and what has changed ------------------------------------------------------------------------
+
+
+def _advise(job: JobReport) -> JobReport:
+    """Add what is to be seen to, the worst first, and the counts that differ from those of the run before."""
+    now, told, changes = job.now, list[tuple[int, int, ToDo]](), list[Change]()
+
+    def compare(what: str, trend: Sequence[int | None], *, is_rule: bool = False) -> None:
+        before = next((each for each in reversed(trend[:-1]) if each is not None), None)
+        if before is None or (last := trend[-1]) is None or before == last:
+            return
+        ends = {0: "recovered"} if is_rule else {}
+        begins = "fails now" if is_rule and not before else "rose"
+        how: Any = ends.get(last, "fell") if last < before else begins
+        changes.append(Change(what=what, before=before, now=last, how=how))
+
+    ask_for_row = hints.why(job.job, "--key", "NAME=VALUE")
+
+    def note(verdict: models.RuleVerdict, count: int, **known: Any) -> None:
+        told.append((_RULE_GRAVITY.index(verdict), -count, ToDo(**known)))
+
+    seen = set()
+    for rule in now.rules if now else ():
+        columns = rule.column_list or ((rule.column,) if rule.column else ())
+        what, (failed, checked) = describe_rule(rule.expectation, columns), (rule.failed or 0, rule.checked or 0)
+        compare(what, rule.trend, is_rule=True)
+        if now is not None and rule.verdict in ("warned", "error"):
+            nulls = now.nulls.get(rule.column or "") if rule.expectation == _NOT_NULL else None
+            known = rule.reasons or (nulls.reasons if nulls and nulls.rows == failed else {})
+            seen.add(format_rule(rule))
+            what = f"{what}: {format_number(failed)} of {format_number(checked)} rows"
+            why, ask = rule.error or format_reasons(known, rule.near_misses), hints.failing(job.job, rule.index)
+            note(rule.verdict, failed, what=what, rule=format_rule(rule), why=why, next=ask)
+    for each in job.rules:
+        if each.verdict in ("error", "blocked", "held", "warned") and (name := format_rule(each)) not in seen:
+            columns = each.column_list or ((each.column,) if each.column else ())
+            what = describe_rule(each.expectation, columns, each.source)
+            counts = f": {format_number(each.failed)} of {format_number(each.checked)} rows" if each.by_row else ""
+            ask = hints.report(job.job, "--reasons") if each.verdict == "error" else ask_for_row
+            note(each.verdict, each.failed, what=f"{what}{counts}", rule=name, why=each.error or each.verdict, next=ask)
+    if job.quarantine is not None and job.quarantine.rows:
+        parts = [(rule.partition(":"), rows) for rule, rows in job.quarantine.reasons.items()]
+        why = ", ".join(f"{describe_rule(n, c.split(',') if c else ())}: {rows}" for (n, _, c), rows in parts)
+        what = f"{format_count(job.quarantine.rows, 'row')} in the quarantine"
+        note("held", job.quarantine.rows, what=what, why=why, next=ask_for_row)
+    if now is not None:
+        compare("rows of the table", now.trend)
+        ruled = {rule.column for rule in now.rules if rule.expectation == _NOT_NULL}
+        for column, nulls in now.nulls.items():
+            compare(f"nulls in {column}", () if column in ruled else nulls.trend)
+        for alias, lookup in now.lookups.items():
+            compare(f"references to {alias} without a partner", lookup.orphans_trend)
+    compare("rows in the quarantine", [run.held for run in job.runs])
+    first = []
+    if job.verdict in _ENDS:
+        named = _COMMAND.findall((job.last.error or "") if job.last is not None else "")  # the error leads on
+        otherwise = hints.run() if job.verdict == "skipped" else hints.run(job.job)
+        first = [ToDo(what=_ENDS[job.verdict], next=named[-1] if named else otherwise)]
+    ordered = [to_do for *_, to_do in sorted(told, key=lambda each: each[:2])]
+    return job.model_copy(update={"to_do": (*first, *ordered), "changes": tuple(changes)})
 
 
 # --- what the rules said of a run -------------------------------------------------------------------------------------
@@ -338,9 +438,24 @@ def _build_table_now(
     nulls = {}
     for column, rows in state.nulls.items():
         trend = tuple(each.nulls.get(column) if each else None for each in states)
-        nulls[column] = models.NullsNow(rows=rows, share=_compute_share(rows, state.rows), trend=trend)
+        why = _explain_nulls(job, state, column, rows)
+        nulls[column] = models.NullsNow(rows=rows, share=_compute_share(rows, state.rows), trend=trend, reasons=why)
     trend = tuple(each.rows if each else None for each in states)
     return TableNow(counted=counted, rows=state.rows, trend=trend, rules=rules, lookups=lookups, nulls=nulls)
+
+
+def _explain_nulls(job: Job, state: State, column: str, rows: int) -> dict[str, int]:
+    """Return why a column is null that a left join takes from its lookup, where every driving row is in the table."""
+    selected = job.select.get(column, "") if isinstance(job.select, Mapping) else ""
+    alias, _, _ = str(selected).partition(".")
+    join, lookup = job.join.get(alias), state.lookups.get(alias)
+    if not rows or join is None or join.how != "left" or lookup is None or not _PATH.fullmatch(str(selected)):
+        return {}
+    if lookup.rows != state.rows:
+        return {}
+    counts = {"without_partner": _count_orphans(lookup), "foreign_key_null": lookup.null_references}
+    counts["value_null_in_lookup"] = rows - sum(counts.values())
+    return {} if counts["value_null_in_lookup"] < 0 else {word: count for word, count in counts.items() if count}
 
 
 def _compute_match_rate(state: LookupState) -> float | None:
@@ -443,5 +558,5 @@ def add_reasons(report: Report, found: Mapping[str, Iterable[RuleCauses]]) -> Re
                 if counts == (rule.checked, rule.failed, rule.failed):  # no run came in between, nor a new suite
                     known, near_misses = dict(each.reasons), dict(each.near_misses)
             rules.append(replace(rule, reasons=known, near_misses=near_misses))
-        jobs.append(job.model_copy(update={"now": job.now.model_copy(update={"rules": tuple(rules)})}))
+        jobs.append(_advise(job.model_copy(update={"now": job.now.model_copy(update={"rules": tuple(rules)})})))
     return report.model_copy(update={"jobs": tuple(jobs)})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -154,6 +154,11 @@ class NullsNow(JsonModel):
     rows: int
     share: float | None = Field(None, description="rows / all rows of the target.")
     trend: tuple[int | None, ...] = Field((), description="rows after each of the runs.")
+    reasons: dict[str, int] = Field(
+        {},
+        description="Of a column that a left join takes from its lookup: without_partner, foreign_key_null and"
+        " value_null_in_lookup -> rows; empty where the counts of the run do not tell.",
+    )
 
 
 class TableNow(JsonModel):
@@ -167,11 +172,38 @@ class TableNow(JsonModel):
     nulls: dict[str, NullsNow] = {}
 
 
+class ToDo(JsonModel):
+    """Something to see to in a job."""
+
+    what: str = Field(description="In words, with counts: email is missing: 12 of 300 rows.")
+    rule: str | None = Field(None, description="The rule that says so: Great Expectations' type, or one of enrich.")
+    why: str = Field("", description="The reasons with their counts, as far as the run knows them.")
+    next: str = Field(description="The command that says more, or that mends it.")
+
+
+class Change(JsonModel):
+    """A count that differs from that of the run before."""
+
+    what: str
+    before: int
+    now: int
+    how: Literal["rose", "fell", "fails now", "recovered"]
+
+
+class SourceRead(JsonModel):
+    """A source of a job."""
+
+    alias: str
+    table: str = Field(description="The table, as a job file names it; the same for all jobs that read it.")
+    job: str | None = Field(None, description="The job of the project that writes it, also to its quarantine.")
+
+
 class JobReport(JsonModel):
     """One job: its state now, and the runs that led to it."""
 
     job: str
     target: str = Field(description="The target, as the job file names it.")
+    reads: tuple[SourceRead, ...] = ()
     suite: str | None = None
     description: str | None = None
     owner: str | None = None
@@ -192,6 +224,8 @@ class JobReport(JsonModel):
     lookups: dict[str, LookupReport] = {}
     quarantine: Quarantine | None = None
     stages: dict[str, float] = Field({}, description="Seconds of each stage.")
+    to_do: tuple[ToDo, ...] = Field((), description="What is to be seen to, the worst first.")
+    changes: tuple[Change, ...] = Field((), description="Counts that the last run changed, or found changed.")
     runs: tuple[Run, ...] = Field((), description="The last runs that did something, the oldest first.")
 
 
@@ -205,6 +239,11 @@ class Report(JsonModel):
     verdict: Verdict = Field(description="The most serious verdict of the jobs.")
     headline: str
     jobs: tuple[JobReport, ...]
+
+    @property
+    def worst_first(self) -> list[JobReport]:
+        """The jobs, those with the most serious verdict first; else in their order."""
+        return sorted(self.jobs, key=lambda job: get_args(Verdict).index(job.verdict))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values for JSON."""

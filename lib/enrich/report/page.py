@@ -21,6 +21,7 @@ from enrich.base.files import WholeFile
 from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
 from enrich.report.document import read_report
+from enrich.report.graph import SIZE, draw_picture
 from enrich.report.models import JobReport, Report, RuleNow, RuleReport
 from enrich.report.text import Table, format_number, format_rule, format_since, format_verdict, tell_job, write_cells
 
@@ -65,7 +66,16 @@ def _clean_text(value: Any) -> Any:
 
 def render_page(report: Report) -> str:
     """Return the page; it works offline, in dark and light, on paper and on a telephone."""
-    return _open_templates(html=True).get_template("page.html").render(report=report)
+    picture = draw_picture(report) if report.jobs else None
+    links = {node.name: node for node in picture.nodes if node.number} if picture is not None else {}
+    page = _open_templates(html=True).get_template("page.html")
+    return page.render(report=report, picture=picture, size=SIZE, alone=False, links=links)
+
+
+def format_svg(report: Report) -> str:
+    """Return the picture of the project as an SVG document of its own."""
+    drawn = _open_templates(html=True).get_template("graph.html")
+    return drawn.render(report=report, picture=draw_picture(report), size=SIZE, alone=True)
 
 
 def show(value: Any) -> Any:

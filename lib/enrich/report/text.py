@@ -55,6 +55,38 @@ def format_rule(rule: RuleReport | RuleNow) -> str:
     return f"{name} in {rule.source}" if isinstance(rule, RuleReport) and rule.source else name
 
 
+_WANTING = {
+    "expect_column_values_to_not_be_null": "is missing",
+    "expect_column_values_to_be_null": "is not empty",
+    "expect_column_values_to_be_unique": "stands in several rows",
+    "expect_compound_columns_to_be_unique": "stand together in several rows",
+    "expect_column_values_to_be_in_set": "is none of the allowed values",
+    "expect_column_values_to_not_be_in_set": "is a value that is not allowed",
+    "expect_column_values_to_be_between": "is out of its range",
+    "expect_column_value_lengths_to_be_between": "is too short or too long",
+    "expect_column_value_lengths_to_equal": "has another length",
+    "expect_column_values_to_match_regex": "does not have its form",
+    "expect_column_values_to_not_match_regex": "has a form that is not allowed",
+    "expect_column_values_to_match_strftime_format": "is no date of its form",
+    "expect_column_pair_values_to_be_equal": "differ",
+    "expect_multicolumn_values_to_be_equal": "differ",
+    "expect_column_pair_values_a_to_be_greater_than_b": "stand in the wrong order",
+    "key_not_null": "the key is missing",
+    "match_rate": "too few references have a partner",
+    "null_foreign_keys": "the reference is missing",
+    "new_orphans": "the partner is gone",
+    "mass_change": "too many rows would go, or lose a value",
+    "value_conflicts": "several keys have one value",
+}
+
+
+def describe_rule(expectation: str, columns: Sequence[str], source: str | None = None) -> str:
+    """Return what is wrong with rows that fail a rule, as its reader would say it: ``email is missing``."""
+    plain = expectation.removeprefix("expect_").replace("_", " ")
+    said = _WANTING.get(expectation) or (f"does not hold: {plain}" if columns else plain)
+    return " ".join(filter(None, [", ".join(columns), said, f"in {source}" if source else ""]))
+
+
 def format_since(rule: RuleNow) -> str:
     """Return when the run ended after which rows began to fail; ``or before`` where no earlier count is known."""
     if rule.since is None:
@@ -89,6 +121,11 @@ def tell_job(job: JobReport) -> list[Part]:
     told = {"owner": job.owner, "private": ", ".join(job.private)}
     words = filter(None, [job.description, *(f"{name}: {each}" for name, each in told.items() if each)])
     parts = [Part(said, [])] if (said := "; ".join(words)) else []
+    to_do = [[each.what, each.why, each.rule or "", each.next] for each in job.to_do]
+    changes = [write_cells(each.what, each.before, each.now, each.how) for each in job.changes]
+    parts += [Part("what to do", [Table(("finding", "why", "rule", "next"), to_do)])] if to_do else []
+    of_changes = Table(("count", "before", "now", "how"), changes, (1, 2))
+    parts += [Part("since the run before", [of_changes])] if changes else []
     parts += [] if job.now is None else [_tell_now(job.now)]
     if job.quarantine is not None:
         reasons = [write_cells(reason, rows) for reason, rows in job.quarantine.reasons.items()]
@@ -127,8 +164,9 @@ def _tell_now(now: TableNow) -> Part:
         joins.append(
             write_cells(alias, each.matched, references, each.match_rate, each.orphans, nulls, each.orphans_trend)
         )
+    has_reasons = any(each.reasons for each in now.nulls.values())
     columns = [
-        write_cells(column, each.rows, each.share, each.trend)
+        write_cells(column, each.rows, each.share, each.trend, *[format_reasons(each.reasons, {})] * has_reasons)
         for column, each in now.nulls.items()
         if each.rows or any(each.trend)
     ]
@@ -142,7 +180,7 @@ def _tell_now(now: TableNow) -> Part:
             Table(of_rules, rules, (2, 3, 4)),
             Table(("why rows fail", ""), reasons),
             Table(of_joins, joins, (1, 2, 3, 4, 5)),
-            Table(("nulls in columns", "rows", "share", "rows before"), columns, (1, 2)),
+            Table(("nulls in columns", "rows", "share", "rows before", *["why"] * has_reasons), columns, (1, 2)),
         ],
         f"no nulls in {format_count(full, 'column')}" if full else "",
     )
@@ -195,7 +233,7 @@ def format_report(report: Report) -> str:
     """
     verdict = f"{_colour(report.verdict)}  {report.headline}"
     lines = [f"{verdict}, deployment {clean(report.deployment)}, {report.generated}"]
-    for job in report.jobs:
+    for job in report.worst_first:
         name = f"{clean(job.job)}  {_colour(job.verdict)}"
         if job.last is None:
             lines += ["", name]

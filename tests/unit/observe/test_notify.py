@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from enrich.base.errors import Blocked, HistoryError, RunFailed
 from enrich.base.result import Finding, JobResult
@@ -80,6 +81,39 @@ def test_only_what_was_asked_for_is_told() -> None:
     assert events([FAILED, GOOD], {"persons": "failed"}, on=("block",)) is None
     found = events([FAILED, GOOD], {"persons": "failed"}, on=("recovery",))
     assert (found["event"], [job["job"] for job in found["jobs"]]) == ("recovery", ["persons"])
+
+
+WARNED = JobResult("stock", "updated", findings=(replace(FINDING, action="warn"),))
+
+
+def test_a_warning_is_told_to_those_who_ask_for_it() -> None:
+    assert events([WARNED], {}) is None
+    assert events([WARNED], {}, on=("warn",))["jobs"][0]["event"] == "warn"
+    assert (
+        events([JobResult("stock", "updated", findings=(replace(FINDING, tolerated=True),))], {}, on=("warn",)) is None
+    )
+    both = events([WARNED, FAILED], {}, on=("failure", "warn"))
+    assert both["event"] == "failure", "the gravest names the event"
+    healed = events([WARNED], {"stock": "failed"}, on=("warn", "recovery"))
+    assert healed["event"] == "warn"
+    assert events([WARNED], {"stock": "failed"})["event"] == "recovery"
+
+
+def test_a_job_that_is_late_is_told_with_its_time() -> None:
+    def tell(seconds: float, **more: Any) -> Any:
+        return build_event(settings(on=("late",), **more), RUN, [FAILED], {}, {}, {"orders": seconds})
+
+    assert tell(3600.0) is None
+    found = tell(3601.0)
+    assert (found["event"], found["jobs"][0]["waiting_seconds"]) == ("late", 3601.0)
+    assert tell(700.0, max_lag="10m")["event"] == "late"
+    assert build_event(settings(), RUN, [GOOD], {}, {}, {"persons": 1e9}) is None, "who does not ask is not told"
+    with pytest.raises(ValidationError, match="duration"):
+        settings(max_lag="soon")
+
+
+def test_blocked_is_another_word_for_block() -> None:
+    assert events([BLOCKED], {}, on=("blocked",))["event"] == "block"
 
 
 def test_repeat_false_tells_the_first_of_equal_endings() -> None:

@@ -26,7 +26,8 @@ def rows(title: str) -> set[str]:
 
 
 def test_the_example_can_be_loaded(tmp_path: Path) -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    example, of_notify = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert load_settings(load_tree("lake: x\n" + of_notify, "conf/prod.yml"), tmp_path, {})[1] == []
     settings, faults = load_settings(load_tree(example, "conf/prod.yml"), tmp_path, {})
     assert faults == []
     assert settings is not None
@@ -42,4 +43,4 @@ def test_every_key_and_every_metric_is_described() -> None:
     assert all(f"{{{field}}}" in told for field in TEXT_FIELDS)
     assert all(f"`{event}`" in told for event in GRAVITY)
     (endings,) = [each for each in get_args(Notify.model_fields["on"].annotation) if each is not ...]
-    assert set(get_args(endings)) == set(GRAVITY)
+    assert set(get_args(endings)) == {*GRAVITY, "blocked"}

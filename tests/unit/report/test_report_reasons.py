@@ -131,9 +131,10 @@ def test_our_words_need_no_quotes_in_markdown(tmp_path: Path) -> None:
     causes += [Cause(Reason(word), 1) for word in list_meanings() if word != "near_miss"]
     total = len(causes)
     text = format_markdown(add_reasons(tell(tmp_path, total), {"customers": [found(0, *causes)]}))
-    (line,) = [line for line in text.splitlines() if "near miss" in line]
+    to_do, line = [line for line in text.splitlines() if "near miss" in line]
     assert "`" not in line.split("|")[-2]
     assert "1 unicode form" in line
+    assert "`" not in to_do.split("|")[2]
 
 
 def explain_hostile(home: Path) -> Report:

@@ -1,0 +1,107 @@
+"""The picture of the project: boxes in layers that do not lie over each other, in any size of project."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from enrich.report.graph import HEIGHT, WIDTH, draw_picture, format_mermaid
+from enrich.report.models import JobReport, Report, SourceRead
+from enrich.report.page import format_svg, render_page
+from kit.hostile import hostile
+
+VERDICTS = ("failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed")
+
+
+def report_of(feeds: Mapping[str, Sequence[str]]) -> Report:
+    """Return a report of jobs by name, each with what it reads: a job of this name, or a table."""
+    jobs = [
+        JobReport(
+            job=name,
+            target=name,
+            verdict=VERDICTS[number % len(VERDICTS)],
+            headline="",
+            reads=tuple(
+                SourceRead(alias=f"s{i}", table=each, job=each if each in feeds else None)
+                for i, each in enumerate(reads)
+            ),
+        )
+        for number, (name, reads) in enumerate(feeds.items())
+    ]
+    return Report(generated="now", target="dev", deployment="dev", verdict="failed", headline="jobs", jobs=tuple(jobs))
+
+
+def random_feeds(count: int) -> dict[str, list[str]]:
+    dice, feeds = random.Random(count), dict[str, list[str]]()
+    for number in range(count):
+        known = [*list(feeds)[-12:], *(f"crm.t{dice.randrange(count)}" for _ in range(6))]
+        feeds[f"job{number:03}"] = dice.sample(known, dice.randint(1, 3))
+    return feeds
+
+
+@pytest.mark.parametrize("count", [1, 30, 300])
+def test_boxes_stand_apart_and_right_of_what_feeds_them(count: int) -> None:
+    report = report_of(random_feeds(count))
+    picture = draw_picture(report)
+    assert sum(node.number > 0 for node in picture.nodes) == count
+    for a, b in combinations(picture.nodes, 2):
+        assert abs(a.x - b.x) >= WIDTH or abs(a.y - b.y) >= HEIGHT, (a.name, b.name)
+    for node in picture.nodes:
+        assert 0 <= node.x <= picture.width - WIDTH
+        assert 0 <= node.y <= picture.height - HEIGHT
+        assert all(other.x >= node.x + WIDTH for other in node.before)
+    assert len(picture.lines) == sum(len(node.before) for node in picture.nodes)
+    assert format_svg(report) == format_svg(report_of(random_feeds(count))), "the same project has the same picture"
+
+
+def test_the_picture_says_in_words_what_it_says_in_colours() -> None:
+    report = report_of({"b": ["raw", "raw2"], "c": ["b"], "d": ["raw3"], "e": ["c", "raw"]})
+    root = ET.fromstring(format_svg(report))  # noqa: S314 - what we have written
+    space = {"s": "http://www.w3.org/2000/svg"}
+    assert root.find("s:title", space) is not None
+    assert root.find("s:desc", space) is not None
+    boxes = {each.get("aria-label"): each for each in root.findall("s:g[@tabindex]", space)}
+    assert "job c, blocked; reads b; feeds e" in boxes
+    assert {each.get("class") for each in boxes.values()} <= {"good", "warn", "bad", "none", "table"}
+    for label, box in boxes.items():
+        words = [text.text for text in box.findall("s:text", space)]
+        assert words[1] == "table" or f", {words[1]}" in (label or "")
+
+    page = render_page(report)
+    numbers = {name: re.search(rf'id="job-(\d+)"[^>]*>\s*<h2>.*?</span> {name}</h2>', page) for name in "bcde"}
+    for name, found in numbers.items():
+        assert found is not None
+        assert re.search(rf'<a class="\w+" href="#job-{found[1]}" aria-label="job {name},', page), (
+            "a box leads to its job"
+        )
+    assert f'Reads <a href="#job-{numbers["b"][1]}">b</a>. Feeds' in page  # type: ignore[index]
+
+
+def test_mermaid_has_every_box_and_line() -> None:
+    text = format_mermaid(report_of({"b": ["raw"], "c": ["b", "raw"]}))
+    assert text.splitlines()[:7] == [
+        "flowchart LR",
+        '  n0[("raw")]',
+        '  n1["b<br>failed"]',
+        '  n2["c<br>blocked"]',
+        "  n0 --> n1",
+        "  n0 --> n2",
+        "  n1 --> n2",
+    ]
+    assert "  class n1,n2 bad" in text
+
+
+def test_names_are_text_whatever_they_hold() -> None:
+    wild = [*hostile(20), '"] --> x', "<script>", "a & b"]
+    report = report_of({name: [f"t{name}"] for name in wild})
+    root = ET.fromstring(format_svg(report))  # noqa: S314 - what we have written
+    assert {each.tag.rpartition("}")[2] for each in root.iter()} == {
+        "svg", "title", "desc", "style", "g", "path", "rect", "text",
+    }  # fmt: skip
+    for line in format_mermaid(report).splitlines()[1:]:
+        assert re.fullmatch(r'  (n\d+(\[|\[\()"[\w .\-/#;<>]*"(\]|\)\])|n\d+ --> n\d+|class.*)', line), line

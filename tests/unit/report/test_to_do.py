@@ -1,0 +1,101 @@
+"""What a report says is to be done: worst first, in words, with reasons, what has changed, and the next command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from enrich.project.catalogue import TYPES
+from enrich.report import build_report
+from enrich.report.models import JobReport
+from enrich.report.page import format_markdown, render_page
+from enrich.report.text import describe_rule, format_report
+from kit.history import NOT_NULL, expect, finding, project_in, row, state
+
+LENGTH = "expect_column_value_lengths_to_be_between"
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> JobReport:
+    """A job of which two runs are known: in the second more addresses are missing, and what was too long is mended."""
+    project = project_in(tmp_path, rules=[expect(), expect("ok", LENGTH, min_value=1)])
+    runs = []
+    for number, (missing, long) in enumerate([(8, 3), (12, 0)]):
+        lookups = {"accounts": {"rows": 300, "matched": 290, "null_references": 4}}
+        findings = [finding(failed=missing, success=False, checked=300), finding(LENGTH, index=1, column="ok")]
+        counted = state(missing, long, rows=300, lookups=lookups, nulls={"id": 0, "email": missing, "ok": number})
+        held = {"rows": 5, "reasons": {f"{NOT_NULL}:email": 4, "key_not_null": 1}} if number else None
+        runs.append(row(number, findings=findings, state=counted, quarantine=held))
+    (found,) = build_report([(project.jobs["customers"], runs)], project).jobs
+    return found
+
+
+def test_findings_have_words_reasons_and_a_command(told: JobReport) -> None:
+    held, missing = told.to_do
+    assert (held.what, held.why) == ("5 rows in the quarantine", "email is missing: 4, the key is missing: 1")
+    assert missing.what == "email is missing: 12 of 300 rows"
+    assert missing.rule == f"{NOT_NULL}(email)", "Great Expectations' name stands beside"
+    assert missing.next == "enrich failing customers 0"
+
+
+def test_what_differs_from_the_run_before(told: JobReport) -> None:
+    assert [(each.what, each.before, each.now, each.how) for each in told.changes] == [
+        ("email is missing", 8, 12, "rose"),
+        ("ok is too short or too long", 3, 0, "recovered"),
+        ("nulls in ok", 0, 1, "rose"),
+    ]
+
+
+def test_a_rule_that_begins_to_fail(tmp_path: Path) -> None:
+    project = project_in(tmp_path, rules=[expect()])
+    runs = [row(n, findings=[finding()], state=state(failed)) for n, failed in enumerate([0, 2])]
+    (job,) = build_report([(project.jobs["customers"], runs)], project).jobs
+    assert [each.how for each in job.changes] == ["fails now"]
+
+
+def test_nulls_have_the_reasons_that_the_counts_tell(tmp_path: Path) -> None:
+    project = project_in(tmp_path, rules=[expect()])
+    job = project.jobs["customers"]
+    job = job.model_copy(update={"join": {"accounts": job.join["accounts"].model_copy(update={"how": "left"})}})
+    lookups = {"accounts": {"rows": 300, "matched": 290, "null_references": 4}}
+
+    def tell(rows: int, nulls: int) -> dict[str, int]:
+        counted = state(nulls, rows=rows, lookups=lookups, nulls={"email": nulls})
+        (found,) = build_report([(job, [row(0, findings=[finding()], state=counted)])], project).jobs
+        assert found.now is not None
+        return found.now.nulls["email"].reasons
+
+    assert tell(300, 12) == {"without_partner": 6, "foreign_key_null": 4, "value_null_in_lookup": 2}
+    assert job.join["accounts"].how == "left"
+    assert tell(299, 12) == {}, "not every driving row is in the table"
+    assert tell(300, 9) == {}, "the numbers do not go together"
+
+
+def test_the_worst_job_comes_first_everywhere(tmp_path: Path) -> None:
+    project = project_in(tmp_path, "a", "b", "c")
+    jobs = [(project.jobs[name], [row(0, job=name, status=status)]) for name, status in
+            (("a", "updated"), ("b", "failed"), ("c", "blocked"))]  # fmt: skip
+    report = build_report(jobs, project)
+    assert [job.job for job in report.jobs] == ["a", "b", "c"], "in JSON they stand as they run"
+    assert [job.job for job in report.worst_first] == ["b", "c", "a"]
+    page = render_page(report)
+    assert page.index(">b</a></td>") < page.index(">c</a></td>") < page.index(">a</a></td>")
+    for text in (format_report(report), format_markdown(report)):
+        assert text.index("enrich run b") < text.index("enrich run c")
+
+
+def test_a_job_that_never_ran_says_how_to_begin(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    (job,) = build_report([(project.jobs["customers"], [])], project).jobs
+    assert [(each.what, each.next) for each in job.to_do] == [("it has never run", "enrich run customers")]
+
+
+def test_every_rule_has_words() -> None:
+    assert (
+        describe_rule("expect_column_values_to_match_json_schema", ["x"])
+        == "x does not hold: column values to match json schema"
+    )
+    assert describe_rule("key_not_null", (), "accounts") == "the key is missing in accounts"
+    for kind in TYPES:
+        assert "expect" not in describe_rule(kind, ["x"])
