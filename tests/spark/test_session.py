@@ -91,31 +91,11 @@ def test_the_active_session_is_taken_as_it_is(spark):
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
-def test_a_session_leaves_nothing_where_it_was_started_and_prints_nothing(tmp_path):
-    """Warehouse, metastore, Derby's log and artifacts; a task that fails, whose log line would print the value."""
-    code = """
-        spark = get_session(settings(spark__sql__ansi__enabled="false"))
-        assert spark.conf.get("spark.sql.ansi.enabled") == "true"
-        assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "2"
-        try:
-            spark.createDataFrame([("canary@example.org",)], ["email"]).selectExpr("cast(email as int)").collect()
-        except Exception:
-            pass
-        open_job_session(spark).range(3).write.format("delta").saveAsTable("t")
-        print("=", spark.conf.get("spark.sql.warehouse.dir"), flush=True)
+def test_a_session_leaves_nothing_where_it_was_started_and_prints_nothing_and_configuration_wins(tmp_path):
+    """Warehouse, metastore, Derby's log and artifacts; a task that fails, whose log line would print the value.
+
+    What safety needs is stronger than the configuration; a handler of SIGINT stays.
     """
-    (tmp_path / "cwd").mkdir()
-    (tmp_path / "tmp").mkdir()
-    done = python(code, tmp_path / "cwd", TMPDIR=str(tmp_path / "tmp"))
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("= ")
-    assert len(done.stdout.splitlines()) == 1
-    assert done.stderr == ""
-    assert list((tmp_path / "cwd").iterdir()) == []
-    assert not list((tmp_path / "tmp").glob("enrich-*"))
-
-
-def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_stays(tmp_path):
     code = """
         import signal
         from pyspark.sql import SparkSession
@@ -130,29 +110,44 @@ def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_st
             spark__sql__shuffle__partitions="7", spark__app__name="mine", spark__ui__enabled="false",
             spark__databricks__delta__snapshotPartitions="3", spark__sql__session__timeZone="Asia/Tokyo",
             spark__sql__mapKeyDedupPolicy="LAST_WIN", spark__driver__extraJavaOptions="-Dx.y=z",
-            spark__hadoop__fs__s3a__secret__key="canary", spark__executorEnv__TOKEN="canary"))
+            spark__hadoop__fs__s3a__secret__key="canary", spark__executorEnv__TOKEN="canary",
+            spark__sql__ansi__enabled="false"))
         job = open_job_session(spark)
         for key in ("spark.sql.shuffle.partitions", "spark.app.name", "spark.sql.session.timeZone",
-                    "spark.databricks.delta.snapshotPartitions", "spark.sql.mapKeyDedupPolicy"):
+                    "spark.databricks.delta.snapshotPartitions", "spark.sql.mapKeyDedupPolicy",
+                    "spark.sql.ansi.enabled"):
             print(spark.conf.get(key), job.conf.get(key))
         print(spark._jvm.java.lang.System.getProperty("x.y"))
         print(spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key"), spark.conf.get("spark.executorEnv.TOKEN"))
         import subprocess
         print("canary" in subprocess.run("ps -C java -ww -o args=".split(), capture_output=True, text=True).stdout)
-        print(signal.getsignal(signal.SIGINT) is mine, seen[0])
+        print(signal.getsignal(signal.SIGINT) is mine, seen[0], flush=True)
+        try:
+            spark.createDataFrame([("canary@example.org",)], ["email"]).selectExpr("cast(email as int)").collect()
+        except Exception:
+            pass
+        job.range(3).write.format("delta").saveAsTable("t")
+        print("=", spark.conf.get("spark.sql.warehouse.dir"), flush=True)
     """
-    said = python(code, tmp_path)
-    assert said.stdout.splitlines() == [
+    (tmp_path / "cwd").mkdir()
+    (tmp_path / "tmp").mkdir()
+    done = python(code, tmp_path / "cwd", TMPDIR=str(tmp_path / "tmp"))
+    *told, warehouse = done.stdout.splitlines() or [""]
+    assert told == [
         "7 7",
         "mine mine",
         "UTC UTC",
         "3 3",
         "LAST_WIN EXCEPTION",
+        "true true",
         "z",
         "canary canary",
         "False",
         "True True",
-    ], said.stderr
+    ], done.stderr
+    assert (done.returncode, warehouse[:2], done.stderr) == (0, "= ", "")
+    assert list((tmp_path / "cwd").iterdir()) == []
+    assert not list((tmp_path / "tmp").glob("enrich-*"))
 
 
 def test_a_jvm_that_cannot_start_is_one_line_of_exit_7(tmp_path):
@@ -425,6 +420,7 @@ def test_a_jvm_that_crashes_leaves_nothing_in_the_directory_and_the_temporary_on
     code = """
         import os, signal
         spark = get_session(settings())
+        assert spark.conf.get("spark.databricks.delta.snapshotPartitions") == "2"
         spark.range(10).repartition(2).count()
         os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGSEGV)
         print(spark.sparkContext._gateway.proc.wait(300) != 0)
