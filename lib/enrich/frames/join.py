@@ -26,7 +26,17 @@ from pyspark.sql import functions as F
 
 from enrich.base.result import LookupState
 from enrich.base.spec import LIVE, Affected, JoinSpec, Step, name_left_key, name_partners, name_reference, quote
-from enrich.frames.columns import call, drop_nulls, evaluate_where, has_null, keep_in_ranges, pack_rows
+from enrich.frames import normalise
+from enrich.frames.columns import (
+    Ranges,
+    call,
+    drop_nulls,
+    evaluate_where,
+    has_null,
+    keep_in_ranges,
+    pack_rows,
+    take_column,
+)
 
 # --- Which joins of a job come before another one, and which of them decide what it sees ----------------------------
 
@@ -125,10 +135,23 @@ class Sources:
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
     # Alias -> the rows that affected rows may refer to, of large lookups that have been asked for.
     narrowed: dict[str, DataFrame] = field(default_factory=dict)
+    # Alias -> the rows of the table that a snapshot is derived from, of sources whose rows depend on others.
+    tables: Mapping[str, DataFrame] = field(default_factory=dict)
 
     def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
         """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
         return pack_rows(self.snapshots[alias], self.spec.sources[alias], names)
+
+    def frame_of(self, alias: str, names: Sequence[str], keys: DataFrame, ranges: Ranges) -> DataFrame:
+        """Return ``frame`` for keys, which are named as the first of ``names``, and whose parts have ``ranges``."""
+        source = self.spec.sources[alias]
+        if alias not in self.tables:
+            return keep_in_ranges(self.frame(alias, names), ranges).join(keys, on=keys.columns, how="left_semi")
+        # Here and not behind: Spark moves no join below what makes one row of several.
+        parts = dict(zip(names, map(take_column, source.key), strict=True))
+        rows = keep_in_ranges(self.tables[alias].withColumns(parts), ranges)
+        rows = rows.join(keys, on=keys.columns, how="left_semi").drop(*names)
+        return pack_rows(normalise.derive_rows(rows, source), source, names)
 
     def affected_rows(self, alias: str, names: Sequence[str], affected: Affected | None) -> DataFrame:
         """Return ``frame`` for the affected rows of a source that has the driving source's key; None: for all."""
@@ -142,8 +165,7 @@ class Sources:
             return found
         keys = zip(name_left_key(len(names)), names, strict=True)
         ranges = {name: affected.ranges[key] for key, name in keys if key in affected.ranges}
-        rows = keep_in_ranges(self.frame(alias, names), ranges)
-        rows = rows.join(wanted.toDF(*names), on=list(names), how="left_semi")
+        rows = self.frame_of(alias, names, wanted.toDF(*names), ranges)
         return rows if found is None else found.unionByName(rows)
 
 
@@ -289,7 +311,7 @@ def look_up(sources: Sources, step: Step, affected: Affected | None, parts: int)
     if step.alias not in sources.narrowed:
         names = name_reference(parts)
         keys = F.broadcast(find_references(sources, step, affected).select(*names).distinct())
-        found = lookup.join(keys, on=names, how="left_semi")
+        found = sources.frame_of(step.alias, [n for n in lookup.columns if n != step.alias], keys, {})
         others = [each for each in sources.spec.steps if each.alias in sources.large]
         decides = any(step.alias == each.alias for of in others for each in list_deciding_steps(sources.spec, of))
         sources.narrowed[step.alias] = sources.keep(found) if decides or step.at is not None else found

@@ -312,7 +312,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
             stayed = stayed.join(keys, on=[*parts], how="left_anti").drop(*parts)
             snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
     same = {alias: rows for alias, rows in sources.narrowed.items() if alias not in {step.alias for step in steps}}
-    sources = replace(sources, snapshots=snapshots, narrowed=same)
+    sources = replace(sources, snapshots=snapshots, narrowed=same, tables={})
     with run.joining(None if opened else affected):
         were = _count_partners(sources, replace(affected, known=known), steps)
     return {

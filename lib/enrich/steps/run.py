@@ -122,7 +122,10 @@ class Run:
         """Return all snapshots, at other versions than the window's ends for those aliases that have one here."""
         spec = cast(JoinSpec, self.plan.spec)  # nobody asks for the snapshots that joins read where there are none
         snapshots = {alias: self.snapshot(alias, versions.get(alias)) for alias in spec.sources}
-        return join.Sources(spec, snapshots, find_step_kind)
+        logs = [alias for alias, source in spec.sources.items() if source.is_derived]
+        rows = {alias: self.read_table(alias, versions.get(alias)) for alias in logs}
+        whole = {alias: each.where(~lacks_value(spec.sources[alias].key)) for alias, each in rows.items()}
+        return join.Sources(spec, snapshots, find_step_kind, tables=whole)
 
     def sources_for(self, affected: Affected | None) -> join.Sources:
         """Return all snapshots at the window's end, for a join of the affected rows; None: of all."""
