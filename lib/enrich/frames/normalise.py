@@ -89,18 +89,15 @@ def derive_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     return _take_rows(_group_rows(rows, source, *also), source, *also).select(*names, *also)
 
 
-def count_derived(rows: DataFrame, source: SourceSpec) -> tuple[int, int, int]:
-    """Count what ``derive_rows`` makes of rows.
+def count_derived(rows: DataFrame, source: SourceSpec) -> tuple[int, int]:
+    """Count rows of a table with a whole key, and among them those that are held.
 
-    Returns:
-        How many are left; how many were looked at, and among them those that are held, or, of a log, of how many keys
-        it has events, and in how many of them the last ones have one order and other contents.
+    Of a log, count the keys, and those of which several events have the greatest order, and other contents.
     """
     groups = _group_rows(rows, source)
-    left = _take_rows(groups, source).count()
     one = F.lit(1) if source.latest is not None else F.col(_COUNT)
     looked_at, marked = aggregate(groups, F.sum(one), F.sum(F.when(F.col(_MARKED), one)))
-    return left, int(looked_at or 0), int(marked or 0)
+    return int(looked_at or 0), int(marked or 0)
 
 
 def find_held(rows: DataFrame, source: SourceSpec) -> DataFrame:

@@ -284,7 +284,7 @@ def _read_images(
         return images, tuple(compared), (0, 0, 0)
     whole = run.keep(unite(images))
     now = run.keep(source_changes.read_touched_rows(run, alias, whole))
-    _, looked_at, marked = normalise.count_derived(now, spec.source)
+    looked_at, marked = normalise.count_derived(now, spec.source)
     followed = [net_changes.follow_rows(whole, now, spec.source)]
     return followed, tuple(compared), (looked_at, marked, whole.count())
 

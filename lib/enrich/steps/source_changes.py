@@ -181,7 +181,7 @@ def judge_derived(run: Run, source: SourceSpec, counted: tuple[int, int]) -> lis
         return []
     if run.plan.everything or run.plan.window[source.alias].gap is not None:
         rows = run.read_table(source.alias).where(~lacks_value(source.key))
-        counted = normalise.count_derived(rows, source)[1:]
+        counted = normalise.count_derived(rows, source)
     is_held = source.alias == run.plan.spec.driving and source.latest is None
     rule = "order_unique" if source.latest is not None else KEY_UNIQUE
     return [build_finding(rule, "quarantine" if is_held else "warn", counted, source.alias)] if counted[1] else []
@@ -266,7 +266,7 @@ def _follow(run: Run, alias: str, feed: DataFrame, by: Callable[[DataFrame, Sour
     now = run.keep(read_touched_rows(run, alias, images))
     found = by(net_changes.follow_rows(images, now, source), source)
     assert isinstance(found, NetChanges)  # noqa: S101 - that is what nets
-    _, looked_at, marked = normalise.count_derived(now, source)
+    looked_at, marked = normalise.count_derived(now, source)
     # Rows of one key may come and go while none of them is a row of the source; but the quarantine has them all.
     null_images = images.count() if source.holds_doubled else found.null_images
     return replace(found, looked_at=looked_at, marked=marked, null_images=null_images)
