@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -30,6 +30,7 @@ from enrich.frames.columns import drop_nulls, has_null, name_parts, unite
 from enrich.frames.join import VERDICT
 from enrich.operations.workplace import Workplace
 from enrich.project.models import Job
+from enrich.steps.run import Run
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: list[str])
         alias, found = step.alias, {}
         if (latest := run.plan.tables[alias].version) != run.plan.window[alias].to:
             found[reasons.ARRIVED_AFTER_WINDOW] = run.snapshot(alias, latest)
-        writer, rows = _find_writer(run.workplace, run.plan.job.sources[alias].table), run.snapshot(alias)
+        writer, rows = find_writer(run.workplace, run.plan.job.sources[alias].table), run.snapshot(alias)
         held = None if writer is None else _read_quarantine(run, writer, rows.columns)
         if held is not None:
             held = normalise.normalise_keys(held, run.plan.spec.sources[alias])
@@ -117,24 +118,24 @@ def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: list[str])
 # --- The answers: why rows have a partner, or why not ----------------------------------------------------------------
 
 
+def tell_time(run: Run, alias: str, version: int | None) -> str | None:
+    """Return when a version of a source was written, in ISO 8601, UTC; None where its log no longer says so."""
+    time = None if version is None else tables.read_commits(tables.open_log(run.plan.tables[alias].uri)).get(version)
+    return None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
+
+
 def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
     """Return for every target key and source why the row has a partner there, or why not; on demand with found keys.
 
     A key is left out where no row gives a reference: the driving row is not there, or its list is empty.
     """
-
-    @cache
-    def read_times(alias: str) -> dict[int, int]:
-        return tables.read_commits(tables.open_log(run.plan.tables[alias].uri))
-
     hidden = {each.alias for each in run.plan.spec.steps if near_misses.hides_keys(run, each)}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
+    times = cache(partial(tell_time, run))
     for row in _tell_reasons(run, asked).collect():
-        version = row[COMMIT]
-        time = read_times(row["alias"]).get(version) if version is not None else None
-        at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
+        at = times(row["alias"], row[COMMIT])
         found = row[near_misses.FOUND] if found_keys and row["alias"] not in hidden else None
-        reason = Reason(row[_REASON], row[near_misses.KIND], version, at, job=row[_JOB], found=found)
+        reason = Reason(row[_REASON], row[near_misses.KIND], row[COMMIT], at, job=row[_JOB], found=found)
         key = tuple(row[name] for name in asked[0].rows)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
     lists = {each.alias for each in asked if each.is_list}
@@ -145,13 +146,13 @@ def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = 
     return answered
 
 
-def find_words(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
-    """Return the same as ``find_reasons`` without versions, for any number of keys.
+def find_words(run: Inquiry, asked: Sequence[Question], *, versions: bool = False) -> DataFrame:
+    """Return the same as ``find_reasons`` for any number of keys, on demand with versions.
 
     In ``name_word(alias)`` of each source is a struct with ``reason``, ``kind`` and ``job``; or null for no reference.
     """
     rank = F.array_position(F.array(*map(F.lit, reasons.list_worst())), F.col(_REASON))
-    columns = {_REASON: "reason", near_misses.KIND: "kind", _JOB: "job"}
+    columns = {_REASON: "reason", near_misses.KIND: "kind", _JOB: "job"} | ({COMMIT: "version"} if versions else {})
     word = F.struct(rank.alias("rank"), *[F.col(column).alias(name) for column, name in columns.items()])
     words = [F.min(F.when(F.col("alias") == each.alias, word)).alias(name_word(each.alias)) for each in asked]
     return _tell_reasons(run, asked).groupBy(*asked[0].rows).agg(*words)
@@ -211,7 +212,7 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
             .otherwise(reasons.NO_SUCH_KEY)
         )
         is_near, is_held = reason == reasons.NEAR_MISS, reason == reasons.QUARANTINED_UPSTREAM
-        writer = _find_writer(run.workplace, run.plan.job.sources[each.alias].table)
+        writer = find_writer(run.workplace, run.plan.job.sources[each.alias].table)
         holder = F.coalesce(F.col(_HOLDER), F.lit(None if writer is None else writer.job))
         told = marked.select(
             *each.rows,
@@ -316,7 +317,7 @@ def _list_holders(
 
     The one that writes it is first; there is none where other systems write it.
     """
-    writer = _find_writer(workplace, reference)
+    writer = find_writer(workplace, reference)
     if writer is None:
         return
     yield writer, columns
@@ -336,7 +337,7 @@ def _list_holders(
         yield from _list_holders(workplace, writer.sources[alias].table, tuple(key[place] for place in places))
 
 
-def _find_writer(workplace: Workplace, reference: str) -> Job | None:
+def find_writer(workplace: Workplace, reference: str) -> Job | None:
     """Return the job of the project that writes a table."""
     project = workplace.project
     place, jobs = identify(project.location(reference)), project.jobs.values()

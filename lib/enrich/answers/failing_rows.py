@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.answers import evidence, opened_job
 from enrich.answers.opened_job import Inquiry, Side
+from enrich.answers.question import COMBINATION, ROWS, find_cell, trace
 from enrich.answers.reasons import MATCHED, FailingRow, FailingRows, Reason, RuleCauses, explain_cell, sort_causes
 from enrich.base import hints
 from enrich.base.errors import ConfigError
@@ -181,24 +183,35 @@ def _explain(
     facts = [F.when(F.col(RULE).isin(indexes), F.col(name)).alias(name) for name, indexes in rules_of.items()]
     # The key as `enrich why` reads it.
     texts = [F.hex(name) if rows.schema[name].dataType.typeName() == "binary" else F.col(name) for name in side.names]
-    rows = rows.select(RULE, *facts, F.array(*[text.cast("string") for text in texts]).alias(_KEY))
+    key = F.array(*[text.cast("string") for text in texts]).alias(_KEY)
+    combination = F.to_json(F.struct(*facts)) if facts else F.lit("")
+    rows = rows.select(RULE, *facts, key, combination.alias(COMBINATION), *side.names)
     rows = run.keep(rows) if most else rows
 
-    def explain(row: Row) -> Reason:
-        """Return the reason of the first of the rule's cells that has another one than ``matched``."""
+    def explain(row: Row) -> tuple[Reason, str | None]:
+        """Return the reason of the first of the rule's cells that has another one than ``matched``, and the cell."""
         told = {alias: row[name] for alias, name in words.items() if row[name] is not None}
         lookups = assumed | {alias: Reason(word.reason, word.kind, job=word.job) for alias, word in told.items()}
         for cell, aliases in sources[row[RULE]].items():
             is_null = bool(row[nulls[cell]])
             found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=is_null, driving=spec.driving)
             if found.reason != MATCHED:
-                return found
-        return Reason(MATCHED)
+                return found, cell
+        return Reason(MATCHED), None
 
     counts, shown = Counter[tuple[int, Reason]](), list[tuple[int, FailingRow]]()
-    for row in rows.groupBy(RULE, *rules_of).count().collect():
-        counts[row[RULE], explain(row)] += row["count"]
+    followed: dict[tuple[int, Reason, tuple[str, str | None]], list[str]] = {}
+    for row in rows.groupBy(RULE, COMBINATION, *rules_of).count().collect():
+        reason, cell = explain(row)
+        counts[row[RULE], reason] += row["count"]
+        if (place := find_cell(spec, reason, cell)) is not None:
+            followed.setdefault((row[RULE], reason, place), []).append(row[COMBINATION])
+    for (index, reason, place), combinations in followed.items():  # the jobs upstream are asked once for each of these
+        same = rows.where((F.col(RULE) == index) & F.col(COMBINATION).isin(combinations))
+        for chain, number in trace(run, side, same.select(*side.names, F.lit(1).alias(ROWS)), asked, place).items():
+            counts[index, reason] -= number
+            counts[index, replace(reason, upstream=chain)] += number
     for index in judged if most else ():
         for row in rows.where(F.col(RULE) == index).orderBy(_KEY).limit(most).collect():
-            shown.append((index, FailingRow(dict(zip(side.identity, row[_KEY], strict=True)), explain(row))))
-    return counts, shown
+            shown.append((index, FailingRow(dict(zip(side.identity, row[_KEY], strict=True)), explain(row)[0])))
+    return +counts, shown

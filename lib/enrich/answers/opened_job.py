@@ -20,6 +20,7 @@ from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Options, Plan
+from enrich.project.models import Job
 from enrich.project.project import Project
 from enrich.steps.run import Run
 
@@ -50,7 +51,11 @@ def open_recorded(
         DriftError: Somebody else changed the target.
     """
     workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), Options(), "", spark)
-    job = project.jobs[name]
+    return workplace, open_consumed(workplace, project.jobs[name])
+
+
+def open_consumed(workplace: Workplace, job: Job) -> Plan:
+    """Return a job as ``open_recorded`` does, in a workplace that is there."""
     try:
         opened = workplace.open_job(job, as_recorded=True)
         plan = decide_plan(replace(opened, options=Options(allow_gap=True)))
@@ -58,7 +63,13 @@ def open_recorded(
         raise workplace.describe(job, error) from error
     starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in plan.window.items()}
     consumed = {alias: start if start is not None else plan.window[alias].to for alias, start in starts.items()}
-    return workplace, replace(plan, window={alias: SourceWindow(end, end) for alias, end in consumed.items()})
+    return replace(plan, window={alias: SourceWindow(end, end) for alias, end in consumed.items()})
+
+
+def inquire(workplace: Workplace, plan: Plan, session: SparkSession, cleanup: ExitStack) -> Inquiry:
+    """Return the job of a plan to be asked about, which sees the latest versions of its sources."""
+    latest = {alias: workplace.table(source.table) for alias, source in plan.job.sources.items()}
+    return Inquiry(replace(plan, tables=latest), session, cleanup, workplace=workplace)
 
 
 def answer_inside(workplace: Workplace, plan: Plan, answer: Callable[[Inquiry], Answer]) -> Answer:
@@ -68,9 +79,8 @@ def answer_inside(workplace: Workplace, plan: Plan, answer: Callable[[Inquiry], 
     """
 
     def run(ready: Plan, session: SparkSession) -> Answer:
-        latest = {alias: workplace.table(source.table) for alias, source in plan.job.sources.items()}
         with ExitStack() as cleanup:
-            return answer(Inquiry(replace(ready, tables=latest), session, cleanup, workplace=workplace))
+            return answer(inquire(workplace, ready, session, cleanup))
 
     try:
         return workplace.open_inside(plan, run)

@@ -7,26 +7,31 @@ key as text -> row of the target, or none      is it live, which cells are null
 
 from __future__ import annotations
 
+import logging
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.answers import evidence, opened_job, reasons
 from enrich.answers.opened_job import Inquiry, Side
-from enrich.answers.reasons import MATCHED, Reason, Why, explain_cell, explain_row
-from enrich.base.errors import ConfigError, suggest
+from enrich.answers.reasons import MATCHED, Link, Reason, Why, explain_cell, explain_row
+from enrich.base.errors import ConfigError, EnrichError, suggest
 from enrich.base.schemas import find, name_of
-from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, JobSpec, quote
+from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, JobSpec, SourceSpec, quote
 from enrich.delta import reads, tables
 from enrich.frames import difference, normalise
-from enrich.frames.columns import aggregate, drop_nulls
+from enrich.frames.columns import aggregate, drop_nulls, name_parts
 from enrich.joins import find_kind
 from enrich.project.kinds import JOINS
 from enrich.project.project import Project
 from enrich.steps.run import Run, identify_rows
+
+log = logging.getLogger(__name__)
 
 
 def why(
@@ -96,12 +101,15 @@ def why(
                 f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
                 hint=f"ask for the driving row, by its {', '.join(spec.identity)}",
             )
-        row = explain_row(live, _list_needed(spec, side, lookups, live=live), _find_holding_rules(run, side, keys))
+        held = _read_held(run, side)
+        rules = [] if held is None else held.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
+        names = [str(rule) for found in rules for rule in found[FAILED_COLUMN]]
+        row = explain_row(live, _list_needed(spec, side, lookups, live=live), names)
         cells = {
             each: explain_cell(row, sources, lookups, is_null=nulls.get(each, True), driving=spec.driving)
             for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
         }
-        return Why(job, table.version, row, lookups, cells)
+        return _add_chains(run, side, keys, asked, Why(job, table.version, row, lookups, cells))
 
     return opened_job.answer_inside(workplace, plan, answer)
 
@@ -142,17 +150,180 @@ def _list_needed(
         yield side.alias, lookups[side.alias]
 
 
-def _find_holding_rules(run: Run, side: Side, keys: DataFrame) -> list[str]:
-    """Return the rules that hold the row in the quarantine."""
+def _read_held(run: Run, side: Side) -> DataFrame | None:
+    """Return the rows of the quarantine with the key's parts and the rules that hold them; None where there are none.
+
+    Rows without a whole key are left out.
+    """
     spec, uri = run.plan.spec, run.plan.place.quarantine_uri
     if uri is None or not tables.exists(uri):
-        return []
+        return None
     version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
     rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
     parts = identify_rows(run.plan).of()
-    keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
-    found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
-    return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
+    return rows.select(*[part.alias(name) for name, part in parts.items() if name in side.names], FAILED_COLUMN)
+
+
+# --- The jobs upstream -----------------------------------------------------------------------------------------------
+#
+#     accounts (lacks c7)  ->  people: mail of u1 is null  ->  orders: person u1 is there, its mail is null
+#
+# A reason names a source; where a job of the project writes it, this job is asked for the row, or the cell, that is
+# missed, and so on: up to a source that nobody here writes, or to rules that hold the row in a quarantine.
+
+Chains = Counter[tuple[Link, ...]]
+COMBINATION, ROWS = "__enrich_combination", "__enrich_rows"
+
+
+def _add_chains(run: Inquiry, side: Side, keys: DataFrame, asked: Sequence[evidence.Question], answer: Why) -> Why:
+    """Add to each reason of an answer about one key what the jobs upstream say."""
+    one = keys.withColumn(ROWS, F.lit(1))
+    follow = cache(lambda *place: next(iter(trace(run, side, one, asked, place, versions=True)), ()))
+
+    def lengthen(reason: Reason, alias: str | None = None, column: str | None = None) -> Reason:
+        place = find_cell(run.plan.spec, reason if alias is None else replace(reason, source=alias), column)
+        return reason if place is None else replace(reason, upstream=follow(*place))
+
+    lookups = {alias: lengthen(reason, alias) for alias, reason in answer.lookups.items()}
+    cells = {name: lengthen(reason, None, name) for name, reason in answer.columns.items()}
+    return replace(answer, row=lengthen(answer.row), lookups=lookups, columns=cells)
+
+
+def find_cell(spec: JobSpec, reason: Reason, column: str | None) -> tuple[str, str | None] | None:
+    """Return the source, and its column or None for its row, that a reason for a cell of ``column`` is about.
+
+    None where no job upstream can say more, or where several columns make the cell.
+    """
+    found: set[tuple[str, str]] = set()
+    if reason.source is None:
+        return None
+    if reason.reason in (reasons.QUARANTINED_UPSTREAM, reasons.DELETED_AT, reasons.NO_SUCH_KEY):
+        return reason.source, None
+    if reason.reason == reasons.FOREIGN_KEY_NULL:
+        found = {pair for step in spec.steps if step.alias == reason.source for pair in step.decisive}
+    elif reason.reason in (reasons.VALUE_NULL, reasons.VALUE_NULL_IN_LOOKUP) and column is not None:
+        paths = {path for output in spec.outputs if output.name == column for path in output.paths}
+        found = {(path[0], path[1]) for path in paths if path[0] == reason.source and len(path) > 1}
+        found = found if spec.outputs else {(reason.source, column)}
+    return found.pop() if len(found) == 1 else None
+
+
+def trace(
+    run: Inquiry,
+    side: Side,
+    rows: DataFrame,
+    asked: Sequence[evidence.Question],
+    place: tuple[str, str | None],
+    *,
+    versions: bool = False,
+) -> Chains:
+    """Say why a source has no such row, or a null in a column, for some target rows: chain of jobs -> rows.
+
+    ``rows`` has the key's parts of the rows and ``ROWS``, how often each counts; a list counts by one of its elements.
+    ``place`` is the source, and its column or None. Empty where no job of the project writes the source, or where its
+    key is another one than what the rows refer to.
+    """
+    alias, column = place
+    source, question = run.plan.spec.sources[alias], next((each for each in asked if each.alias == alias), None)
+    writer = evidence.find_writer(run.workplace, run.plan.job.sources[alias].table)
+    if writer is None or question is None or writer.job == run.plan.spec.job:
+        return Chains()
+    references = drop_nulls(question.references.join(rows, on=side.names, how="inner"), question.names)
+    if column is None:
+        present = run.snapshot(alias).select(*name_parts(question.columns, question.names))
+        references = references.join(present, on=question.names, how="left_anti")
+    one = references.groupBy(*side.names).agg(F.min(F.struct(*question.names)).alias("one"), F.max(ROWS).alias(ROWS))
+    try:
+        plan = run.workplace.complete(opened_job.open_consumed(run.workplace, writer), run.session)
+        above = opened_job.inquire(run.workplace, plan, run.session, run.cleanup)
+        return _ask_writer(
+            above,
+            one.select("one.*", ROWS),
+            dict(zip(question.columns, question.names, strict=True)),
+            source,
+            column,
+            versions,
+        )
+    except EnrichError as error:  # its target is not what it wrote, or it does not fit its tables: it cannot be asked
+        log.info("job %s cannot be asked (%s)", writer.job, type(error).__name__)
+        return Chains()
+
+
+def _ask_writer(
+    run: Inquiry, references: DataFrame, names: dict[str, str], wanted: SourceSpec, column: str | None, versions: bool
+) -> Chains:
+    """Say of each reference to a job's target why its row, or a cell of it, is missing; ``names``: column -> name."""
+    spec, (side, *_) = run.plan.spec, opened_job.list_sides(run.plan.spec)
+    own = spec.sources[spec.driving]
+    if {*names} != {*side.identity} or not {*wanted.normalise} <= {*own.normalise}:
+        return Chains()
+    parts = [F.col(names[name]) for name in side.identity]
+    kinds = [own.columns[name] for name in side.columns]
+    parts = [normalise.normalise(e, own.normalise) if k == TEXT_TYPE else e for e, k in zip(parts, kinds, strict=True)]
+    named = references.select(*[part.alias(name) for part, name in zip(parts, side.names, strict=True)], ROWS)
+    keys = run.keep(named.groupBy(*side.names).agg(F.sum(ROWS).alias(ROWS)))
+    affected = opened_job.build_affected(run, side, keys.select(*side.names))
+    asked = evidence.list_questions(run, side, affected)
+    judged = {rule.label: rule.columns for rule in (run.plan.suite.row_rules if run.plan.suite else ())}
+    cells = dict.fromkeys(name for name in (column, *sum(judged.values(), ())) if name in spec.columns)
+    flags = {name: f"__enrich_null{i}" for i, name in enumerate(cells)}
+    nulls = [F.max(F.when(F.col(LIVE), F.col(quote(cell)).isNull())).alias(name) for cell, name in flags.items()]
+    made = drop_nulls(find_kind(spec).derive_rows(run, affected), side.names).groupBy(*side.names)
+    rows = keys.join(evidence.find_words(run, asked, versions=versions), on=side.names, how="left")
+    rows = rows.join(made.agg(F.max(LIVE).alias(LIVE), *nulls), on=side.names, how="left")
+    held = _read_held(run, side)
+    if held is not None:
+        holding = F.array_sort(F.flatten(F.collect_set(FAILED_COLUMN))).alias(FAILED_COLUMN)
+        rows = rows.join(held.groupBy(*side.names).agg(holding), on=side.names, how="left")
+    facts = [name for name in rows.columns if name not in (*side.names, ROWS)]
+    rows = run.keep(rows.withColumn(COMBINATION, F.to_json(F.struct(*facts))))
+    found = Chains()
+    for row in rows.groupBy(COMBINATION, *facts).agg(F.sum(ROWS).alias(ROWS)).collect():
+        lookups = _tell_lookups(run, side, asked, row)
+        rules = tuple(row[FAILED_COLUMN] or ()) if held is not None else ()
+        reason = explain_row(row[LIVE], _list_needed(spec, side, lookups, live=row[LIVE]), rules)
+
+        def explain(name: str, lookups: Mapping[str, Reason] = lookups, row: Row = row) -> Reason:
+            sources = opened_job.find_dependencies(spec, side, name)
+            is_null = row[flags[name]] is not False
+            return explain_cell(Reason(MATCHED), sources, lookups, is_null=is_null, driving=spec.driving)
+
+        links, cell = [], column if reason.reason == MATCHED else None
+        if cell is not None:
+            reason = explain(cell)
+        links.append(_link(run, cell, reason))
+        if reason.reason == reasons.QUARANTINED:  # what the rules that hold it say no to
+            for cell in (name for rule in rules for name in judged.get(rule, ()) if name in flags):
+                if (reason := explain(cell)).reason != MATCHED:
+                    links.append(_link(run, cell, reason))
+                    break
+        place, further = find_cell(spec, reason, cell), Chains()
+        if place is not None:
+            same = rows.where(F.col(COMBINATION) == row[COMBINATION]).select(*side.names, ROWS)
+            further = trace(run, side, same, asked, place, versions=versions)
+        for chain, number in further.items():
+            found[(*links, *chain)] += number
+        if rest := row[ROWS] - further.total():
+            found[tuple(links)] += rest
+    return found
+
+
+def _tell_lookups(run: Run, side: Side, asked: Sequence[evidence.Question], row: Row) -> dict[str, Reason]:
+    """Return why rows have a partner in each source, or why not, by what ``find_words`` says of them."""
+    said, spec = {}, run.plan.spec
+    for each in asked:
+        if (word := row[evidence.name_word(each.alias)]) is not None:
+            version = word.asDict().get("version")
+            at = evidence.tell_time(run, each.alias, version)
+            said[each.alias] = Reason(word.reason, word.kind, version, at, job=word.job)
+    driving = said.get(spec.driving) if row[LIVE] is None else None
+    return opened_job.assume_reasons(spec, side, [each.alias for each in asked], driving) | said
+
+
+def _link(run: Run, column: str | None, reason: Reason) -> Link:
+    """Return what a job says, with the table that its reason is about."""
+    source = run.plan.job.sources.get(reason.source or "")
+    return Link(run.plan.spec.job, column, reason, None if source is None else source.table)
 
 
 # --- A key as a person writes it: `u1`, `country=DE,number=7`, or one `NAME=VALUE` for each column -------------------

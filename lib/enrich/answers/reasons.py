@@ -72,11 +72,30 @@ class Reason:
     elements: Mapping[str, int] | None = None  # reason -> number of elements, for lists
     job: str | None = None  # the job upstream that holds the row in its quarantine
     found: str | None = field(default=None, repr=False)  # the key of a near miss as text; never part of ``to_dict``
+    # Where a job of the project writes the source: what it says of the row or cell, and the jobs before it, the last
+    # one with the source that is the reason.
+    upstream: tuple[Link, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return what applies, without keys and values."""
-        every = asdict(self) | {"rules": list(self.rules) or None, "found": None}
+        every = vars(self) | {"rules": list(self.rules) or None, "found": None}
+        every["upstream"] = [link.to_dict() for link in self.upstream] or None
         return {name: value for name, value in every.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a job upstream says of the row, or the cell, that a job after it lacks."""
+
+    job: str
+    column: str | None  # of the job's target; None for the row
+    reason: Reason
+    table: str | None  # what the reason's source stands for in that job
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what applies, without keys and values."""
+        known = {"job": self.job, "column": self.column, "table": self.table}
+        return {name: each for name, each in known.items() if each is not None} | {"reason": self.reason.to_dict()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -167,6 +186,13 @@ class RuleCauses:
         """Kind -> failing rows that are near misses, the most frequent first."""
         return self._count(lambda reason: reason.kind if reason.reason == NEAR_MISS else None)
 
+    @property
+    def upstream(self) -> list[dict[str, Any]]:
+        """The chains of jobs to the sources that are reasons, each with its number of failing rows."""
+        told = [(cause, cause.reason.to_dict()) for cause in self.causes if cause.reason.upstream]
+        names = ("reason", "source", "upstream")
+        return [{"rows": cause.rows, **{name: of[name] for name in names if name in of}} for cause, of in told]
+
     def _count(self, tell: Callable[[Reason], str | None]) -> dict[str, int]:
         counts = Counter[str]()
         for cause in self.causes:
@@ -178,7 +204,8 @@ class RuleCauses:
         """Return the rule's part of the JSON; what follows ``reasons`` only where it applies."""
         names = ("index", "expectation", "column", "checked", "failed", "reasons")
         columns = None if self.column_list is None else list(self.column_list)
-        more = {"column_list": columns, "near_misses": self.near_misses or None, "error": self.error}
+        more: dict[str, Any] = {"column_list": columns, "near_misses": self.near_misses or None, "error": self.error}
+        more["upstream"] = self.upstream or None
         applies = {name: value for name, value in more.items() if value is not None}
         return {name: getattr(self, name) for name in names} | applies
 
@@ -308,10 +335,23 @@ def format_answer(answer: Why, column: str | None) -> str:
     if column is not None:
         (reason,) = answer.columns.values()
         detail = format_detail(reason)
-        return f"{reason.reason}: {detail}" if detail else reason.reason
+        return "\n".join([f"{reason.reason}: {detail}" if detail else reason.reason, *format_chains([reason])])
     told = answer.list_told()
     lines = [(about, clean(what), reason.reason, format_detail(reason)) for about, what, reason in told]
-    return format_table(("about", "what", "reason", "detail"), lines)
+    chains = format_chains([reason for _, _, reason in told])
+    return "\n".join([format_table(("about", "what", "reason", "detail"), lines), *chains])
+
+
+def format_chains(told: Iterable[Reason]) -> list[str]:
+    """Return the chains of some reasons as lines, each chain once, a line a job."""
+    lines = []
+    for chain in dict.fromkeys(reason.upstream for reason in told if reason.upstream):
+        for depth, link in enumerate(chain, start=1):
+            detail = format_detail(link.reason) + (f", table {clean(link.table)}" if link.table else "")
+            about = f"column {link.column}" if link.column else "row"
+            said = clean(f"job {link.job}, {about}: {link.reason.reason}")
+            lines.append(f"{'  ' * depth}because {said}{f': {detail}' if detail else ''}")
+    return lines
 
 
 def format_detail(reason: Reason) -> str:
@@ -359,6 +399,9 @@ def format_failing(answer: FailingRows) -> str:
         ]
         table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))
         shown = [f"{first}: {format_reasons(rule.reasons, rule.near_misses)}", indent(table, "  ")]
+        for cause in rule.causes:
+            if chain := format_chains([cause.reason]):
+                shown += [f"  {format_count(cause.rows, 'row')} {cause.reason.reason}", indent("\n".join(chain), "  ")]
         keys = []
         for row in rule.rows:  # each with its key as the options of `enrich why`
             options = " ".join(f"--key {quote_key(f'{name}={value}')}" for name, value in row.key.items())

@@ -262,16 +262,16 @@ class Workplace:
 
     def open_inside(self, opened: Opened, do: Callable[[Opened, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
+        return self.work_inside(lambda own: do(self.complete(opened, own), own))
 
-        def work(own: SparkSession) -> Done:
-            from enrich.spark.session import find_type
+    def complete(self, opened: Opened, own: SparkSession) -> Opened:
+        """Compile what only Spark can find the types of."""
+        from enrich.spark.session import find_type
 
-            if opened.compiled.complete:
-                return do(opened, own)
-            schemas = {alias: table.columns for alias, table in opened.tables.items()}
-            return do(replace(opened, compiled=compile_job(opened.job, schemas, partial(find_type, own))), own)
-
-        return self.work_inside(work)
+        if opened.compiled.complete:
+            return opened
+        schemas = {alias: table.columns for alias, table in opened.tables.items()}
+        return replace(opened, compiled=compile_job(opened.job, schemas, partial(find_type, own)))
 
     def fit(self, plan: Plan, own: SparkSession) -> Plan:
         """Return a plan whose rows its target can hold, by the types that Spark gives them, as ``decide_again``."""
