@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from enrich.answers.near_misses import doctor_keys as doctor_keys
     from enrich.answers.question import why as why
     from enrich.answers.verification import VerifyResult as VerifyResult
+    from enrich.answers.verification import diff as diff
     from enrich.answers.verification import verify as verify
     from enrich.base.errors import ConfigError as ConfigError
     from enrich.base.errors import EnrichError as EnrichError
@@ -57,7 +58,7 @@ _MODULES = {
     "enrich.operations.loading": ("load_project",),
     "enrich.operations.maintenance": ("MaintainResult", "maintain"),
     "enrich.operations.planning": ("PlanResult", "plan"),
-    "enrich.answers.verification": ("VerifyResult", "verify"),
+    "enrich.answers.verification": ("VerifyResult", "diff", "verify"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

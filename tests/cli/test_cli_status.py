@@ -169,7 +169,9 @@ def test_a_definition_that_has_changed_is_noted(told: Any, project: Path, call: 
     path.write_text(path.read_text().replace("how: full", "how: left"))
     (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
     changed = "the definition of 'customers' changed since its target was written"
-    assert job["note"] == f"{changed}; run `enrich --project-dir {project} run customers --full-refresh`"
+    words = f"enrich --project-dir {project}"
+    shows = f"`{words} diff customers` shows what that changes"
+    assert job["note"] == f"{changed} ({shows}); run `{words} run customers --full-refresh`"
 
 
 def test_commands_in_messages_are_for_the_deployment(told: Any, project: Path, call: Call) -> None:

@@ -43,12 +43,19 @@ def answer_past(world: World, shape: Shape, snapshots: Sequence[tuple[int, pa.Ta
     live = " AND ".join(f"{_name(k)} IS NOT NULL" for k in table.key)
     source = _reduced("all_", table, "v_")
     shown = {past.valid_from: "f.from_", past.valid_to: "t.at_"}
+    kept = ""
+    if past.on_delete == "erase":  # the rows since a key was last away, of keys that are there at the end
+        life = f"sum((last_ IS NULL OR last_ < v_ - 1)::INT) OVER (PARTITION BY {keys} ORDER BY v_)"
+        last = f"max(v_) OVER k = {len(parts) - 1} AND life_ = max(life_) OVER k"
+        kept = f"l AS (SELECT *, {life} AS life_ FROM w), "
+        kept += f"e AS (SELECT * FROM l WINDOW k AS (PARTITION BY {keys}) QUALIFY {last}), "
     columns = ", ".join(f"{shown.get(n, 'f.' + _name(n))} AS {_name(n)}" for n in target_types(world, shape))
     found = connection.sql(
         f"WITH i AS (SELECT {keys}, v_, struct_pack({image}) AS image_ FROM {source} AS r_ WHERE {live}), "
         f"w AS (SELECT *, lag(v_) OVER k AS last_, lag(image_) OVER k AS was_ FROM i "
-        f"WINDOW k AS (PARTITION BY {keys} ORDER BY v_)), "
-        "b AS (SELECT *, (last_ IS NULL OR last_ < v_ - 1 OR image_ IS DISTINCT FROM was_)::INT AS new_ FROM w), "
+        f"WINDOW k AS (PARTITION BY {keys} ORDER BY v_)), {kept}"
+        "b AS (SELECT *, (last_ IS NULL OR last_ < v_ - 1 OR image_ IS DISTINCT FROM was_)::INT AS new_ "
+        f"FROM {'e' if kept else 'w'}), "
         f"n AS (SELECT *, sum(new_) OVER (PARTITION BY {keys} ORDER BY v_) AS n_ FROM b), "
         f"g AS (SELECT {keys}, arg_min(image_, v_) AS image_, min(v_) AS v_, max(v_) + 1 AS until_ FROM n "
         f"GROUP BY {keys}, n_), "

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from differential.compare import canonical_row
-from differential.model import keyed
+from differential.model import key_of, keyed
 from differential.spec import Row, Shape, World, list_tracked, target_types
 
 Snapshot = tuple[int, Sequence[Row]]
@@ -31,6 +31,8 @@ def tell_past(world: World, shape: Shape, snapshots: Sequence[Snapshot]) -> list
         images = {key: canonical_row(row, tracked, maps) for key, row in there.items()}
         ended = [key for key, (image, _) in opened.items() if images.get(key) != image]
         found += [{**opened.pop(key)[1], past.valid_to: moment} for key in ended]
+        if past.on_delete == "erase":
+            found = [row for row in found if key_of(row, table.key) in there]
         for key, row in there.items():
             if key not in opened:
                 shown = {name: row[name] for name in (*table.key, *tracked)}

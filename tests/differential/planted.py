@@ -576,6 +576,12 @@ SUITES = (
     ),
     Suite("logs", "logs", "log_full", tuple(Bug(name, plant) for name, plant in planted_logs.OF_LOGS)),
     Suite("doubled", "doubled", "doubled_both", tuple(Bug(name, plant) for name, plant in planted_logs.OF_DOUBLED)),
+    Suite(
+        "erasing_histories",
+        "histories",
+        "past_erased",
+        tuple(Bug(name, plant) for name, plant in planted_histories.ERASING),
+    ),
     # What compares old and new rows knows no history: each of these has a run of its own.
     *(
         Suite(bug.name, "pair", "alone", (bug,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from differential.clocks import tell_time
@@ -128,6 +129,37 @@ def _leave_old_versions_open(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
     wrap(patch, history, "derive_versions", around)
 
 
+def _keep_erased_versions(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
+    """The versions of a key that is deleted end, and stay."""
+    from pyspark.sql import functions as F
+
+    def around(derive: Any, spec: Any, *ledger: DataFrame) -> DataFrame:
+        key, wrong = F.col("__enrich_k0"), derive(replace(spec, erases=False), *ledger)
+        found: DataFrame = derive(spec, *ledger).where(~is_mine(key))
+        return found.unionByName(wrong.where(is_mine(key)))
+
+    wrap(patch, history, "derive_versions", around)
+
+
+def _bring_back_on_return(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
+    """A key that comes back has the versions again that it had before."""
+    from pyspark.sql import functions as F
+
+    def around(derive: Any, spec: Any, *ledger: DataFrame) -> DataFrame:
+        key, found = F.col("__enrich_k0"), derive(spec, *ledger)
+        there = found.where(is_mine(key)).select("__enrich_k0").distinct()
+        wrong = derive(replace(spec, erases=False), *ledger).join(there, on="__enrich_k0", how="left_semi")
+        right: DataFrame = found.where(~is_mine(key))
+        return right.unionByName(wrong.select(*found.columns))
+
+    wrap(patch, history, "derive_versions", around)
+
+
+ERASING: tuple[tuple[str, Plant], ...] = (
+    ("erased_versions_stay", _keep_erased_versions),
+    ("a_return_brings_old_versions_back", _bring_back_on_return),
+)
+"""Those of a history that erases."""
 BUGS: tuple[tuple[str, Plant], ...] = (
     ("the_window_is_netted", _spoil_events(_net_the_window)),
     ("equal_images_make_versions", _keep_equal_images),

@@ -104,6 +104,8 @@ def _past(past: Past) -> dict[str, Any]:
     made: dict[str, Any] = {"valid_from": past.valid_from, "valid_to": past.valid_to}
     if past.columns is not None:
         made["columns"] = list(past.columns)
+    if past.on_delete != "end":
+        made["on_delete"] = past.on_delete
     return made
 
 

@@ -155,6 +155,7 @@ class Past:
     columns: tuple[str, ...] | None = None
     valid_from: str = "valid_from"
     valid_to: str = "valid_to"
+    on_delete: str = "end"
 
 
 @dataclass(frozen=True)

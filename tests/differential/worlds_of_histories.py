@@ -43,7 +43,8 @@ def histories() -> World:
     at, key = col("events.at"), col("events.k")
 
     def past(name: str, *columns: str, source: str = "things", **others: Any) -> Shape:
-        made = Past(columns or None, others.pop("valid_from", "valid_from"), others.pop("valid_to", "valid_to"))
+        names = {each: others.pop(each) for each in ("valid_from", "valid_to", "on_delete") if each in others}
+        made = Past(columns or None, **names)
         keys = ("k", "j") if source == "pairs" else ("k",)
         return Shape(name, source, (*keys, made.valid_from), past=made, **others)
 
@@ -55,7 +56,7 @@ def histories() -> World:
         past("past_of_pairs", source="pairs"),
         past("past_gated", "name", rules=(one_of("name", "x", "y", "null", ""),)),
         past("past_without_open", "name", "owner", rules=(not_null("valid_to"),), is_trusted=True),
-        past("past_without_ended", "name", rules=(is_null("valid_to"),), change_feed=True),
+        past("past_erased", "name", "owner", rules=(is_null("valid_to"),), change_feed=True, on_delete="erase"),
         Shape(
             "past_at",
             "events",

@@ -23,7 +23,8 @@ def test_gates_that_close_together_are_accepted_together(joined: Lab, call: Call
     joined.drop("accounts", "true")
 
     changed = call("run", "--quiet")
-    (refresh,) = list_commands(changed.stderr)
+    shown, refresh = list_commands(changed.stderr)
+    assert shown[-2:] == ["diff", "customers"]
     assert (changed.exit_code, refresh[-3:]) == (5, ["run", "customers", "--full-refresh"])
     assert "customers: failed: the definition of 'customers' changed" in changed.stderr
 

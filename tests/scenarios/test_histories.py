@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Field
+from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
 import enrich
@@ -28,6 +28,7 @@ history: {columns: [mail]}
 target: {table: versions}
 """
 Told = list[tuple[Any, ...]]
+AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def row(key: str | None, mail: str | None, note: str = "n") -> dict[str, Any]:
@@ -148,6 +149,48 @@ def test_replays_change_nothing(past: Lab) -> None:
     assert (replayed.status, replayed.counts.inserted, replayed.counts.updated) == ("unchanged", 0, 0)
     refreshed = past.run(full_refresh=True)
     assert (refreshed.counts.inserted, refreshed.counts.updated, refreshed.counts.deleted) == (0, 0, 0)
+
+
+def test_what_is_erased_at_its_source_leaves_the_history_and_stays_away(past: Lab) -> None:
+    past.job(JOB.replace("columns: [mail]", "columns: [mail], on_delete: erase"))
+    past.run(until="v5")
+    ended = [each for each in PAST if each[0] in ("u1", "u3")]
+    assert told(past) == ended, "u2 was deleted by then"
+    past.run()
+    begun_anew = [each for each in PAST if each[:2] != ("u2", 1)]
+    assert told(past) == begun_anew
+    past.drop("source", "id = 'u1'")  # 9
+    erased = past.run()
+    assert (erased.counts.deleted, erased.counts.updated, erased.counts.inserted) == (3, 0, 0)
+    expected = [each for each in begun_anew if each[0] != "u1"]
+    assert told(past) == expected
+    assert explain(past, "u1").reason != "matched"
+
+    # Nothing brings them back: neither a replay, nor a full refresh, nor a target that was restored.
+    assert past.run(since="v2").status == "unchanged"
+    DeltaTable(past.path("versions")).restore(0)
+    past.run()
+    assert told(past) == expected
+    refreshed = past.run(full_refresh=True)
+    assert (refreshed.counts.inserted, refreshed.counts.updated, refreshed.counts.deleted) == (0, 0, 0)
+    check = verify(past)
+    assert (check.status, check.differences) == ("equal", [])
+
+    # Where the feed of the delete is lost, the rows at its end tell of it.
+    past.drop("source", "id = 'u4'")  # 10
+    past.put("source", row("u3", "late"))  # 11
+    lose_feed(past, 10)
+    assert past.run(allow_gap=True).status == "updated"
+    assert {each[0] for each in told(past)} == {"u2", "u3"}
+    assert verify(past).status == "equal"
+
+    # What somebody else puts back is found and removed again.
+    gone = {"id": "u4", "valid_from": AT, "valid_to": AT + timedelta(days=1), "mail": "q"}
+    types = DeltaTable(past.path("versions")).to_pyarrow_table().schema
+    write_deltalake(past.path("versions"), pa.Table.from_pylist([gone], schema=types), mode="append")
+    assert verify(past).target.surplus == 1
+    assert verify(past, repair=True).status == "repaired"
+    assert {each[0] for each in told(past)} == {"u2", "u3"}
 
 
 def test_what_is_restored_or_always_was(past: Lab) -> None:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import enrich
 from enrich.answers import inspection
-from enrich.init import probe
+from enrich.init import firstjob
 from enrich.init.firstjob import FirstJob, write_first_job
 from kit.lab import FEED
 from kit.project import CONF, CUSTOMERS, files_below, write_project
@@ -141,15 +141,15 @@ def test_a_null_or_a_second_row_makes_no_key(tmp_path: Path) -> None:
 
 def test_what_is_sampled_is_said_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The fourth product has the key of the first one: three rows do not show it."""
-    monkeypatch.setattr(probe, "SAMPLED_ROWS", 3)
+    monkeypatch.setattr(firstjob, "SAMPLED_ROWS", 3)
     monkeypatch.setattr("enrich.init.firstjob.SAMPLED_ROWS", 3)
     put(tmp_path, products={"product_id": ["p1", "p2", "p3", "p1"], "merchant_id": ["m1"] * 4}, merchants=MERCHANTS)
     _, _, text = guess(tmp_path, "products", "merchants")
     assert "# product_id is unique in the first 3 of 4 rows" in text
-    monkeypatch.setattr(probe, "SAMPLED_VALUES", 1)
-    assert probe.measure_matches(
+    monkeypatch.setattr(firstjob, "SAMPLED_VALUES", 1)
+    assert firstjob.measure_matches(
         str(tmp_path / "lake" / "merchants"), "country_code", (str(tmp_path / "lake" / "products"), "product_id")
-    ) == probe.Matches(1, 0)
+    ) == firstjob.Matches(1, 0)
 
 
 def test_tables_without_rows_are_guessed_by_name(tmp_path: Path) -> None:

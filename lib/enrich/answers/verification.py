@@ -1,38 +1,44 @@
-"""Compare a target with what its job gives at the versions that it records: ``enrich verify``; and heal it.
+"""Compare a target with what its job gives at the versions that it records: ``verify``, its repair, and ``diff``.
 
 The comparison is a full refresh's, taken back to the recorded versions: the same reads, joins and quarantine rules, but
-nothing is written. ``--repair`` writes the difference alone, and the cursor as it was under a new number.
+nothing is written. ``--repair`` writes the difference alone, and the cursor as it was under a new number. ``diff``
+takes the job as its file is now, also where that is not what has written the target, and tells columns apart.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from enrich.base import context, hints
 from enrich.base.errors import Blocked, DriftError, EnrichError, Locked, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.result import FAILED, LOCKED, UPDATED, Shown, State, name_deployment, show_jobs
+from enrich.base.spec import quote
 from enrich.base.suites import list_unjudged
 from enrich.delta import locks
-from enrich.operations.loading import choose_jobs
+from enrich.operations.loading import choose_jobs, load_project
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Workplace
 from enrich.progress import continuity
-from enrich.progress.decision import decide_repair, require_target
-from enrich.progress.plan import Options, Plan
+from enrich.progress.decision import decide_comparison, decide_repair, require_target
+from enrich.progress.plan import OpenJob, Options, Plan
 from enrich.project.models import Job
 from enrich.project.project import Project
+from enrich.report.models import JobDiff
 from enrich.steps.commits import retry
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
-    from enrich.frames.difference import Difference
+    from enrich.frames.difference import Difference, Identity
+    from enrich.steps.run import Run
 
 log = logging.getLogger("enrich")
 
@@ -237,9 +243,8 @@ class _Checking:
     def _compare_rows(self, plan: Plan, session: SparkSession) -> Check:
         """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
         from enrich import pipeline
-        from enrich.steps import gate, publish, state
-        from enrich.steps.run import Run, read_target
-        from enrich.steps.source_changes import explain_losses
+        from enrich.steps import publish, state
+        from enrich.steps.run import read_target
 
         plan = self.workplace.fit(plan, session)
         cursor, table, others = plan.target.cursor, require_target(plan), plan.target.others
@@ -253,13 +258,8 @@ class _Checking:
         check = Check(
             plan.job.job, EQUAL, versions, ahead=ahead, others=others, gaps=gaps, target_version=table.version
         )
-        with ExitStack() as cleanup:
-            run = Run(plan, session, cleanup, self.workplace.note_result)
-            cleanup.enter_context(explain_losses(run))
-            try:
-                result, found = pipeline.compute(run)
-            except gate.Closed as closed:
-                raise Blocked(str(gate.refuse_run(closed, plan).error)) from None
+        with _computing(self.workplace, plan, session) as run:
+            result, found = pipeline.compute(run)
             assert found is not None  # noqa: S101 - a repair computes all rows
             assert found.state is not None  # noqa: S101 - counted with the difference
             target = Discrepancy.of(found.target.difference)
@@ -280,3 +280,151 @@ class _Checking:
             self.compared[plan.job.job] = check
             publish.write_run(run, result, found, self.workplace.runs)
             return check
+
+
+@contextmanager
+def _computing(workplace: Workplace, plan: Plan, session: SparkSession) -> Iterator[Run]:
+    """Give the run in which rows are computed; what closes its gate, two rows with one key for instance, is Blocked."""
+    from enrich.steps import gate
+    from enrich.steps.run import Run
+    from enrich.steps.source_changes import explain_losses
+
+    with ExitStack() as cleanup:
+        run = Run(plan, session, cleanup, workplace.note_result)
+        cleanup.enter_context(explain_losses(run))
+        try:
+            yield run
+        except gate.Closed as closed:
+            raise Blocked(str(gate.refuse_run(closed, plan).error)) from None
+
+
+# --- What a changed job would change ----------------------------------------------------------------------------------
+
+
+def diff(
+    project: Project, job: str, *, other: str | None = None, spark: SparkSession | None = None, show_keys: int = 0
+) -> JobDiff:
+    """Compare what a job gives, as its file is now, with its target; or this target with that of another deployment.
+
+    ``other`` is that deployment. ``show_keys`` keys of each change are kept. Nothing is written.
+    """
+    (name,) = choose_jobs(project, [job], ())
+    workplace = Workplace(project, [name], Options(dry_run=True), given=spark)
+
+    def compare(opened: OpenJob, session: SparkSession) -> JobDiff:
+        from enrich.steps import gate, rows, source_changes
+
+        old, known = _read_written(opened, session), dict[str, Any](deployment=project.deployment)
+        if other is not None:
+            there = Workplace(load_project(project.dir, target=other), [name], Options(dry_run=True), given=session)
+            found = there.open_job(there.project.jobs[name], as_recorded=True)
+            known |= {"with_deployment": other, "with_version": require_target(found).version}
+            return _tell_columns(opened, old, _read_written(found, session), show_keys, known)
+        plan = decide_comparison(opened)
+        if plan.judging_suite is not None:
+            require_extra(EXPECTATIONS)
+        with _computing(workplace, plan, session) as run:
+            changed = source_changes.read_changes(run)
+            gate.open_account(run).add(changed.findings)
+            good = gate.judge_rows(run, rows.compute_rows(run, changed, None), None).good
+            return _tell_columns(plan, good.select(*map(quote, plan.spec.columns)), old, show_keys, known)
+
+    try:
+        return workplace.open_inside(workplace.open_job(project.jobs[name], as_recorded=True), compare)
+    except Exception as error:  # what Spark raises becomes one line without values
+        raise workplace.describe(project.jobs[name], error) from error
+
+
+def _read_written(opened: OpenJob, session: SparkSession) -> DataFrame:
+    """Return the target's rows, those columns that the job has written."""
+    from enrich.delta import reads
+
+    table = require_target(opened)
+    return reads.read_snapshot(session, table.uri, table.version, opened.list_recorded(table.columns))
+
+
+def _tell_columns(opened: OpenJob, new: DataFrame, old: DataFrame, most: int, known: Mapping[str, Any]) -> JobDiff:
+    """Compare two tables of a job, by key and column by column."""
+    from enrich.steps.run import identify_rows
+
+    found, cursor = _compare_columns(new, old, identify_rows(opened), most), opened.target.cursor
+    differs = found["added"] or found["gone"] or found["changed"] or any(each["change"] for each in found["columns"])
+    return JobDiff(
+        **known,
+        **found,
+        job=opened.job.job,
+        exit_code=DriftError.exit_code if differs else 0,
+        versions={alias: table.version for alias, table in opened.tables.items()},
+        target_version=require_target(opened).version,
+        definition_changed=cursor is not None and cursor.definition != opened.definition,
+    )
+
+
+_NEW, _OLD, _CHANGE = "__enrich_new", "__enrich_old", "__enrich_change"
+
+
+def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: int = 0) -> dict[str, Any]:
+    """Compare all rows of two tables of one job by key; a column of another type as the new type has its old value.
+
+    Returns the fields of a ``JobDiff``. ``compared`` is false where the keys have other columns or types.
+    """
+    from pyspark.sql import functions as F
+
+    from enrich.frames.columns import aggregate, make_comparable
+    from enrich.frames.difference import can_compute
+
+    fields, were = ({each.name.lower(): each for each in rows.schema.fields} for rows in (new, old))
+    columns = dict[str, dict[str, Any]]()
+    for low in dict.fromkeys([*were, *fields]):
+        name = (fields.get(low) or were[low]).name
+        after, before = (side[low].dataType.simpleString() if low in side else None for side in (fields, were))
+        what = "added" if before is None else "gone" if after is None else "type" if before != after else None
+        columns[low] = {"name": name, "change": what, "before": before, "after": after, "rows": None}
+    parts = [name.lower() for name in (*identity.left, *identity.right)]
+    if any(columns[low]["change"] is not None for low in parts):
+        rows = {"compared": False, "added": new.count(), "gone": old.count(), "changed": 0}
+        return {**rows, "columns": list(columns.values())}
+
+    def pack(rows: DataFrame, row: str) -> DataFrame:
+        keys = [part.alias(f"{row}_{name}") for name, part in identity.of().items()]
+        return rows.select(*keys, F.struct(*[F.col(quote(name)) for name in rows.columns]).alias(row))
+
+    condition = [identity.same(F.col(f"{_NEW}_{name}"), F.col(f"{_OLD}_{name}")) for name in identity.names]
+    pairs = pack(new, _NEW).join(pack(old, _OLD), on=reduce(and_, condition), how="full")
+    now, then = F.col(_NEW), F.col(_OLD)
+    there = now.isNotNull() & then.isNotNull()
+    flags: dict[str, Column] = {}
+    for low in [low for low in fields if low in were]:
+        kind, was, value = fields[low].dataType, were[low].dataType, then.getField(were[low].name)
+        if kind.simpleString() != was.simpleString():
+            cast = value.try_cast(kind)
+            value = cast if can_compute(pairs, cast) else F.lit(None).cast(kind)
+        fresh = now.getField(fields[low].name)
+        same = make_comparable(fresh, kind).eqNullSafe(make_comparable(value, kind))
+        is_lost = value.isNull() & then.getField(were[low].name).isNotNull()
+        flags[low] = there & (~same | is_lost)
+    change = F.when(then.isNull(), "added").when(now.isNull(), "gone")
+    change = change.when(reduce(or_, flags.values()), "changed")
+    texts = [F.coalesce(F.col(f"{_NEW}_{name}"), F.col(f"{_OLD}_{name}")) for name in identity.names]
+    texts = [
+        F.hex(text) if fields[low].dataType.typeName() == "binary" else text.cast("string")
+        for text, low in zip(texts, parts, strict=True)
+    ]
+    marked = pairs.select(
+        change.alias(_CHANGE),
+        F.array(*texts).alias("key"),
+        *[flag.alias(f"c{place}") for place, flag in enumerate(flags.values())],
+    )
+    sides = ("added", "gone", "changed")
+    sums = [F.count_if(F.col(_CHANGE) == side) for side in sides]
+    added, gone, changed, *counts = aggregate(marked, *sums, *[F.count_if(f"c{place}") for place in range(len(flags))])
+    keys = [
+        (side, {fields[low].name: text for low, text in zip(parts, row["key"], strict=True) if text is not None})
+        for side in sides
+        if most
+        for row in marked.where(F.col(_CHANGE) == side).orderBy("key").limit(most).collect()
+    ]
+    for low, count in zip(flags, counts, strict=True):
+        columns[low]["rows"] = count
+    rows = {"compared": True, "added": added, "gone": gone, "changed": changed}
+    return {**rows, "columns": list(columns.values()), "keys": keys}

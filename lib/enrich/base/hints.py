@@ -61,6 +61,7 @@ def repair(job: str) -> str:
 
 
 plan = partial(_spell, "plan")
+diff = partial(_spell, "diff")
 why = partial(_spell, "why")  # the words after the job are the key, and the column if one is meant
 failing = partial(_spell, "failing")
 test = partial(_spell, "test")

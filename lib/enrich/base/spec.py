@@ -314,6 +314,7 @@ class HistorySpec(WithoutJoins):
     valid_from: str
     valid_to: str
     from_beginning: bool = False  # the rows that the first run finds were always so
+    erases: bool = False  # the versions of a key that its source has not any more leave the target
 
     key_columns = WithoutJoins.key
 

@@ -11,12 +11,13 @@ import enrich
 from enrich.answers.reasons import format_answer, format_failing, format_keys
 from enrich.answers.verification import VerifyResult
 from enrich.base import hints
-from enrich.base.console import clean, format_extent, format_table, format_window
+from enrich.base.console import clean, format_count, format_extent, format_table, format_window
 from enrich.cli import options
 from enrich.cli.options import Answer, Call, add_option, with_call
 from enrich.cli.process import stop_if_interrupted
 from enrich.operations.maintenance import MaintainResult
 from enrich.operations.planning import PlanResult
+from enrich.report.models import JobDiff
 
 
 @click.command(epilog="Example: enrich plan --since 3d")
@@ -132,6 +133,57 @@ def format_verification(found: VerifyResult) -> str:
     return "\n".join([format_table(header, rows, right=(3, 4, 5)), *notes])
 
 
+@click.command(epilog="Example: enrich diff customers; enrich diff customers --with prod")
+@options.add_job_argument
+@add_option(
+    "--with",
+    "other",
+    metavar="NAME",
+    shell_complete=options.complete_deployments,
+    callback=options.require_name,
+    help="Compare this deployment's target with that of conf/NAME.yml, both as they stand.",
+)
+@add_option(
+    "--show-keys",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Print N keys of rows that come, go and change, of each; only to a terminal, never to a file.",
+)
+@options.add_output_option
+@with_call
+def diff(call: Call, /, *, job: str, other: str | None, show_keys: int | None) -> Answer:
+    """Show what a changed job would change.
+
+    The job as its file is now, computed at the versions that the target contains, is compared with the target as it
+    stands: columns that come, go or change their type; rows that come, go or change; for each column how many rows.
+    Writes nothing. Exit 0: equal. 6: something differs.
+    """
+    found = enrich.diff(call.load_project(), job, other=other, show_keys=show_keys or 0)
+    return Answer(found.to_dict(), format_diff(found), found.exit_code)
+
+
+def format_diff(found: JobDiff) -> str:
+    """Return the table of a comparison, a line a column that differs, and the rows below."""
+    words = {None: "-", "added": "comes", "gone": "goes", "type": "type"}
+    rows = []
+    for each in found.columns:
+        if each.change is not None or each.rows:
+            kinds = " -> ".join(dict.fromkeys(filter(None, (each.before, each.after))))
+            shown = "-" if each.rows is None else str(each.rows)
+            rows.append((clean(each.name), words[each.change], clean(kinds), shown))
+    lines = [format_table(("column", "change", "type", "rows changed"), rows, right=(3,)), ""] if rows else []
+    base = f"the target of {found.with_deployment!r}" if found.with_deployment else "the target"
+    counts = f"{format_count(found.added, 'row')} added, {found.gone} gone, {found.changed} changed"
+    lines.append(f"{clean(found.job)}: {counts}" if found.exit_code else f"{clean(found.job)}: equal to {base}")
+    if not found.compared:
+        lines.append("the key has other columns or types than in the target, so no row is compared")
+    if found.definition_changed and found.with_deployment is None:
+        lines.append(f"the definition has changed: `{hints.refresh(found.job)}` writes what the job gives now")
+    for side, key in found.keys:
+        lines.append(f"  {side}: {clean(', '.join(f'{name}={text}' for name, text in key.items()))}")
+    return "\n".join(lines)
+
+
 @click.command(epilog="Example: enrich maintain --sources")
 @options.add_job_options
 @add_option(
@@ -165,6 +217,13 @@ def format_maintenance(found: MaintainResult) -> str:
 # --- questions about rows and keys: why, failing and doctor -----------------------------------------------------------
 
 _NEAR_MISSES = "the keys of near misses"
+_add_key_option = add_option(
+    "--key",
+    "parts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
+)
 
 
 @click.command(
@@ -175,13 +234,7 @@ _NEAR_MISSES = "the keys of near misses"
 @options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
-@add_option(
-    "--key",
-    "parts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
-)
+@_add_key_option
 @options.add_output_option
 @options.add_show_keys_option(_NEAR_MISSES)
 @with_call

@@ -347,17 +347,18 @@ def validate(call: Call, /, *, offline: bool) -> int:
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
 @click.argument(
     "kind",
-    type=click.Choice(["job", "conf", "tables", "test", "report", "result"]),
+    type=click.Choice(["job", "conf", "tables", "test", "report", "result", "diff"]),
     default="job",
-    metavar="[job|conf|tables|test|report|result]",
+    metavar="[job|conf|tables|test|report|result|diff]",
 )
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
     from enrich.init.schemas import build_schemas
-    from enrich.report.models import build_result_schema, build_schema
+    from enrich.report.models import ANSWERS, build_answer_schema, build_result_schema, build_schema
 
     built = {"report": build_schema, "result": build_result_schema}
-    process.say_result(json.dumps(built[kind]() if kind in built else build_schemas()[kind], indent=2))
+    made = built[kind]() if kind in built else build_answer_schema(kind) if kind in ANSWERS else build_schemas()[kind]
+    process.say_result(json.dumps(made, indent=2))
     return 0
 
 
@@ -628,5 +629,14 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     return play(directory, () if everything else sections or (FIRST,), process.say_result)
 
 
-for each in (checks.plan, checks.verify, checks.maintain, checks.failing, checks.why, checks.sql, checks.doctor):
+for each in (
+    checks.plan,
+    checks.verify,
+    checks.diff,
+    checks.maintain,
+    checks.failing,
+    checks.why,
+    checks.sql,
+    checks.doctor,
+):
     cli.add_command(each)

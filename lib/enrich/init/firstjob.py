@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
+from typing import NamedTuple
 
 from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import format_count
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, RunFailed
 from enrich.base.names import CatalogName
 from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, DataType, quote
 from enrich.delta import tables
-from enrich.init import format_schemas, probe, write_files
-from enrich.init.probe import SAMPLED_ROWS, SAMPLED_VALUES
+from enrich.delta.tables import open_log, query_rows, quote_name
+from enrich.init import format_schemas, write_files
 from enrich.operations.loading import load_project
 from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.project.models import Settings
@@ -28,6 +29,8 @@ from enrich.project.project import Project, find_project
 from enrich.project.settings import load_settings
 from enrich.project.yamlfile import read_tree, resolve_scalar
 
+SAMPLED_ROWS = 100_000
+SAMPLED_VALUES = 10_000
 _PLAIN = re.compile(r"(\./|/)?[A-Za-z_][\w./-]*")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _CONF_SCHEMA = "# yaml-language-server: $schema=schema/conf.schema.json\n"
@@ -297,17 +300,17 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     )
     if not likely:
         raise ConfigError(f"{uri} has no column that can be a key", hint="write the job file by hand")
-    rows = probe.count_rows(uri)
+    rows = count_rows(uri)
     if not rows:
         return KnownTable(
             alias, reference, uri, columns, (likely[0],), "the table is empty: guessed from the name alone"
         )
     seen = f"all {rows:,} rows" if rows <= SAMPLED_ROWS else f"the first {SAMPLED_ROWS:,} of {rows:,} rows"
     for key in (*((name,) for name in likely[:_MOST_COLUMNS]), *combinations(likely[:_MOST_IN_PAIRS], 2)):
-        if probe.measure_uniqueness(uri, key).is_key:
+        if measure_uniqueness(uri, key).is_key:
             together = " are together" if len(key) > 1 else " is"
             return KnownTable(alias, reference, uri, columns, key, f"{' and '.join(key)}{together} unique in {seen}")
-    found = probe.measure_uniqueness(uri, likely[:1])
+    found = measure_uniqueness(uri, likely[:1])
     values = format_count(found.keys, "different value")
     basis = f"NO KEY WAS FOUND: {likely[0]} has {values} in {seen}; correct it before you run"
     return KnownTable(alias, reference, uri, columns, (likely[0],), basis)
@@ -347,7 +350,7 @@ def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
         if likeness is None:
             continue
         shared = (column,) == source.key and fold(column) == fold(key) and not is_list
-        matches = probe.measure_matches(source.uri, column, (lookup.uri, key), is_list=is_list, field=field)
+        matches = measure_matches(source.uri, column, (lookup.uri, key), is_list=is_list, field=field)
         share = matches.found / matches.values if matches.values else None
         if (share or 0) < _LEAST.get(likeness, 0):
             continue
@@ -381,3 +384,71 @@ def _compare_names(column: str, lookup: KnownTable, *, is_list: bool) -> str | N
     if name in names:
         return "has the name of"
     return "ends like" if any(name.endswith(each) for each in names if len(each) > 2) else None
+
+
+# --- What the first rows of tables say of keys and references; no value is told ---------------------------------------
+
+
+class Uniqueness(NamedTuple):
+    """How unique columns are: the rows that were looked at, and the different values without a null among them."""
+
+    rows: int
+    keys: int
+
+    @property
+    def is_key(self) -> bool:
+        """True when no two of the rows have one value, and none has a null."""
+        return self.keys == self.rows
+
+
+class Matches(NamedTuple):
+    """How many different values of a reference there are, and how many of them are keys of another table."""
+
+    values: int
+    found: int
+
+
+def count_rows(uri: str) -> int:
+    """Return how many rows a table has."""
+    return _count("SELECT count(*) AS rows FROM this", this=uri)["rows"]
+
+
+def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
+    """Count the different values of one or several columns in the first rows of a table."""
+    names = [quote_name(column) for column in columns]
+    listed, filled = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
+    value = names[0] if len(names) == 1 else f"struct({listed})"
+    found = _count(
+        f"SELECT count(*) AS rows, count(DISTINCT CASE WHEN {filled} THEN {value} END) AS keys"  # noqa: S608
+        f" FROM (SELECT {listed} FROM this LIMIT {SAMPLED_ROWS})",
+        this=uri,
+    )
+    return Uniqueness(**found)
+
+
+def measure_matches(
+    uri: str, column: str, lookup: tuple[str, str], *, is_list: bool = False, field: str | None = None
+) -> Matches:
+    """Count how many of the first values of a column, or in its lists, are keys of a lookup, a place and its key."""
+    name, (place, key) = quote_name(column), lookup
+    reference = f"unnest({name})" if is_list else name
+    value = "r" if field is None else "r['" + field.replace("'", "''") + "']"
+    statement = (
+        "SELECT count(DISTINCT r) AS values, count(DISTINCT CASE WHEN k IS NOT NULL THEN r END) AS found"  # noqa: S608
+        f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM"
+        f" (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS}))"
+        f" WHERE r IS NOT NULL LIMIT {SAMPLED_VALUES}) LEFT JOIN (SELECT {quote_name(key)} AS k FROM b) ON r = k"
+    )
+    return Matches(**_count(statement, a=uri, b=place))
+
+
+def _count(statement: str, **places: str) -> dict[str, int]:
+    """Return the row of a statement over tables, by the names that it has for them."""
+    logs = {name: open_log(uri) for name, uri in places.items()}
+    try:
+        return query_rows(statement, **logs)[0]
+    except Exception as error:  # noqa: BLE001 - whatever delta-rs raises
+        raise RunFailed(
+            f"the rows of {next(iter(places.values()))} cannot be read without Spark ({type(error).__name__})",
+            hint=f"write the job file by hand; `{hints.init('examples')}` writes some into a directory",
+        ) from None

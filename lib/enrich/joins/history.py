@@ -58,6 +58,7 @@ FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
 COME = "__enrich_come"
 _STATE, _WAS, _TOTAL, _SURPLUS = "__enrich_state", "__enrich_was", "__enrich_total", "__enrich_surplus"
+_GONE = "__enrich_gone"  # the last commit after which a key had no row; null: it always had one
 _BASE = -1  # the commit of what was there before all commits that are read
 BEGINNING = "0001-01-01T00:00:00Z"
 
@@ -435,9 +436,18 @@ def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> Da
     state = F.when(F.col(IMAGE).isNotNull(), F.struct(F.lit(True).alias("there"), *values))
     order = Window.partitionBy(*names).orderBy(COMMIT)
     steps = steps.withColumn(_STATE, state).withColumn(_WAS, F.lag(_STATE).over(order))
+    if spec.erases:
+        gone = F.max(F.when(F.col(IMAGE).isNull(), F.col(COMMIT)))
+        steps = steps.withColumn(_GONE, gone.over(Window.partitionBy(*names)))
     moved = steps.where(~F.col(_STATE).eqNullSafe(F.col(_WAS)))
     ended = moved.withColumn(TO, F.lead(FROM).over(order)).where(F.col(IMAGE).isNotNull())
-    found = ended.select(*names, FROM, TO, IMAGE).unionByName(base.where(F.col(TO).isNotNull()))
+    earlier = base.where(F.col(TO).isNotNull())
+    if spec.erases:
+        # Also where a key's delete is not among the events: what has ended stays beside what is open, and not alone.
+        stays = steps.where((F.col(COMMIT) == _BASE) & F.col(_GONE).isNull()).select(*names).distinct()
+        earlier = earlier.join(stays, on=names, how="left_semi")
+        ended = ended.where(F.col(_GONE).isNull() | (F.col(COMMIT) > F.col(_GONE)))
+    found = ended.select(*names, FROM, TO, IMAGE).unionByName(earlier)
     shown = {spec.valid_from: F.col(FROM), spec.valid_to: F.col(TO)}
     shown |= {name: F.col(IMAGE).getField(name) for name in spec.source.columns}
     target = [shown[name].alias(name) for name in spec.columns]

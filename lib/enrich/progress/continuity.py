@@ -24,7 +24,8 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
     """
     if cursor.definition != definition:
         raise RefreshNeeded(
-            f"the definition of {cursor.job!r} changed since its target was written",
+            f"the definition of {cursor.job!r} changed since its target was written"
+            f" (`{hints.diff(cursor.job)}` shows what that changes)",
             hint=f"run `{hints.refresh(cursor.job)}`",
             instead=f"take the change back, or {ANOTHER_TARGET}",
         )

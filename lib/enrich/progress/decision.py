@@ -169,6 +169,20 @@ def decide_repair(opened: OpenJob) -> Plan:
     return make_plan(opened, REPAIR, versions, span=window.look_back(opened) if opened.spec.remembers else None)
 
 
+def decide_comparison(opened: OpenJob) -> Plan:
+    """Take a job as its file is now back to the versions that its target records; a new source to its latest."""
+    require_target(opened)
+    cursor, tables = _require_cursor(opened), opened.tables
+    if cursor.definition == opened.definition and opened.spec.remembers:
+        return decide_repair(opened)  # what its source has forgotten is taken from the target itself
+    continuity.check(
+        replace(cursor, sources={alias: mark for alias, mark in cursor.sources.items() if alias in tables}),
+        cursor.definition,
+        tables,
+    )
+    return replace(_take_all(opened), mode=REPAIR, rewrites=False)
+
+
 def require_target(opened: OpenJob) -> TableState:
     """Return the target's table; a HistoryError where there is none yet."""
     name, table = opened.job.job, opened.target.table

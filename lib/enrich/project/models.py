@@ -238,6 +238,11 @@ class History(Model):
     valid_from: Text = Field("valid_from", description="The target's column of the time from which a version holds.")
     valid_to: Text = Field("valid_to", description="The target's column of the time at which it ends; null: not yet.")
     columns: Names | None = Field(None, description="The columns whose values make a version; all when not given.")
+    on_delete: Literal["end", "erase"] = Field(
+        "end",
+        description="A key that is deleted in the source. end: its last version ends. erase: all its versions leave the"
+        " target in the same commit; a key that comes back begins anew.",
+    )
     start: Literal["beginning"] | None = Field(
         None, description="beginning: what the first run finds was always so, from 0001-01-01T00:00:00Z on."
     )

@@ -250,6 +250,54 @@ class Report(JsonModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
+class Answer(JsonModel):
+    """What a command answers; as JSON it holds no keys and no values."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of ``--output json``."""
+        return self.model_dump(mode="json")
+
+
+class ColumnDiff(JsonModel):
+    """A column of the target, on one side or on both."""
+
+    name: str
+    change: Literal["added", "gone", "type"] | None = Field(description="null: both sides have it, with one type.")
+    before: str | None = Field(description="Its type in the target, or in the other deployment; null: it is not there.")
+    after: str | None = Field(description="The type that the job gives it now; null: it is not there.")
+    rows: int | None = Field(description="Rows that both sides have, in which it differs; null: it was not compared.")
+
+
+class JobDiff(Answer):
+    """What ``enrich diff`` found: from the target as it stands to what the job gives as its file is now."""
+
+    job: str
+    deployment: str
+    with_deployment: str | None = Field(None, description="The deployment whose target is compared with this one's.")
+    exit_code: int = Field(description="0: equal; 6: something differs.")
+    definition_changed: bool = Field(description="The target was written by another definition.")
+    versions: dict[str, int] = Field(description="Alias of a source -> the version that the rows are computed at.")
+    target_version: int
+    with_version: int | None = Field(None, description="The version of the other deployment's target.")
+    compared: bool = Field(description="false: the key has other columns or types; all rows come, and all go.")
+    added: int
+    gone: int
+    changed: int = Field(description="Rows of both sides with another value in a column that both have.")
+    columns: tuple[ColumnDiff, ...]
+    keys: tuple[tuple[str, dict[str, str]], ...] = Field((), exclude=True)
+
+
+ANSWERS: Mapping[str, tuple[type[JsonModel], str]] = {
+    "diff": (JobDiff, "What a changed job would change"),
+}
+
+
+def build_answer_schema(kind: str) -> dict[str, Any]:
+    """Return the JSON Schema of what a command answers."""
+    model, title = ANSWERS[kind]
+    return finish_schema(kind, title, model.model_json_schema(mode="serialization"))
+
+
 def build_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
     found = Report.model_json_schema(by_alias=True, mode="serialization")

@@ -21,7 +21,7 @@ from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value, unite
 from enrich.frames.difference import Identity
 from enrich.joins import find_step_kind
-from enrich.progress.plan import Plan
+from enrich.progress.plan import OpenJob, Plan
 from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 
 P = ParamSpec("P")
@@ -156,7 +156,7 @@ def build_finding(rule: str, action: str, counts: tuple[int, int], alias: str | 
     return Finding(None, rule, None, action, counts[0], counts[1], success=False, source=alias)
 
 
-def identify_rows(plan: Plan) -> Identity:
+def identify_rows(plan: OpenJob) -> Identity:
     """Return how the target's rows are told apart."""
     return Identity(plan.spec.identity, plan.spec.right_identity, plan.spec.interval_step is not None)
 

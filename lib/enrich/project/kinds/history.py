@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from enrich.base.schemas import find
@@ -68,11 +69,14 @@ class History(JobSyntax):
             compiler.check_void(name, compiler.tables[alias].get(name), *place)
         sources, always = compiler.collect_sources(), history.start == "beginning"
         spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
+        spec = replace(spec, erases=history.on_delete == "erase")
         compiler.check_names(spec.columns, "history")
         if not compiler.open:
             compiler.check_cluster(spec.columns)
         shown = None if history.columns is None else list(tracked)
         meaning = {**compiler.describe_meaning(), "history": [spec.valid_from, spec.valid_to, shown, always]}
+        if spec.erases:  # without it a definition is what it was before there was this option
+            meaning["history"].append("erase")
         return CompiledJob(spec, meaning, complete=True)
 
     def trace(self, spec: HistorySpec) -> ColumnSources:
