@@ -68,6 +68,7 @@ def hold_settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[
 
 
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
+BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,7 @@ def _record_commit(session: SparkSession, commit: Commit) -> AbstractContextMana
         "spark.databricks.delta.commitInfo.userMetadata": commit.record,
         "spark.databricks.delta.merge.materializeSource": "none",
         _VECTORS: "true",
+        BROADCAST: str(session.conf.get(BROADCAST)),
     }
     return hold_settings(session, settings)
 
@@ -202,7 +204,12 @@ def wants_places(table: tables.TableState | None) -> bool:
         or table.properties.get(tables.VECTORS, "false").lower() != "true"
     ):
         return False
-    return extents.measure_table(table.uri).bytes > extents.SMALL_TABLE
+    return not is_small(table.uri)
+
+
+def is_small(uri: str) -> bool:
+    """Tell whether it is cheaper to sort all of a table than to send few keys to every task, which is a Spark job."""
+    return extents.measure_table(uri).bytes <= extents.SMALL_TABLE
 
 
 def _put_by_position(session: SparkSession, uri: str, changed: Changed, commit: Commit) -> bool:
@@ -230,13 +237,16 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
             " updated or deleted",
             hint="rename the column or drop it (Delta needs column mapping for that), or write to another table",
         )
-    if extents.measure_table(uri).bytes <= extents.SMALL_TABLE or known.keys() & set(VECTOR_COLUMNS):
+    small = is_small(uri)
+    if small or known.keys() & set(VECTOR_COLUMNS):
         session.conf.set(_VECTORS, "false")
     same = [
         theirs.eqNullSafe(F.col(f"s.{name}")) if changed.has_nulls else theirs == F.col(f"s.{name}")
         for name, theirs in changed.identity.items()
     ]
-    if sum(operations.values()) <= positions.FEW:
+    if small:
+        session.conf.set(BROADCAST, "-1")
+    elif sum(operations.values()) <= positions.FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
     kinds = {name: field.dataType for name, field in known.items()}
     values: Mapping[str, Column] = {

@@ -124,8 +124,8 @@ def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], in
     """Return which texts rows have in an ``array<string>``, and how many rows have these; one empty text for none."""
     texts = f"array_to_string({quote_name(column)}, chr(31))"
     statement = f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1"  # noqa: S608
-    found = query_rows(statement, this=open_log(uri))
-    return [(tuple((row["texts"] or "").split("\x1f")), row["count"]) for row in found]
+    rows = query_rows(statement, this=open_log(uri))
+    return [(tuple((row["texts"] or "").split("\x1f")), row["count"]) for row in rows]
 
 
 def query_rows(statement: str, **logs: DeltaTable) -> list[dict[str, Any]]:

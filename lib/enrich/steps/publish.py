@@ -98,35 +98,30 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     whole, old = None, read_target(run, places=not plan.rewrites and sink.wants_places(plan.target.table))
     if plan.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])
-        old = _find_comparable_rows(run, verdict.good)
+        kinds = {} if old is None else {each.name: each.dataType for each in old.schema}
+        if any(verdict.good.schema[name].dataType != kinds.get(name) for name in (*identity.left, *identity.right)):
+            old = None
     is_limited = any(rule.rule == MASS_CHANGE for rule in plan.job.rules)
     repairs = plan.mode == REPAIR  # others may have written to the table
     counts_all = plan.everything or plan.recorded_state is None  # the state is, and no old value is needed for it
-    found = difference.compute_difference(
-        verdict.good,
-        old,
-        identity,
-        affected,
-        has_copies=repairs,
-        emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not repairs else (),
-        remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),
-        counted=verdict.tally.get("rows"),
-        keep_old=plan.target.table is not None and plan.target.table.has_change_feed,
-    )
-    target = StagedTable(found, identity, plan.target.table, whole)
+    table = plan.target.table
+    small = table is not None and sink.is_small(table.uri)
+    with sink.hold_settings(run.session, {sink.BROADCAST: "-1"} if small else {}):
+        found = difference.compute_difference(
+            verdict.good,
+            old,
+            identity,
+            replace(affected, count=0) if affected is not None and small else affected,  # uncounted keys are not sent
+            has_copies=repairs,
+            emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not repairs else (),
+            remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),
+            counted=verdict.tally.get("rows"),
+            keep_old=table is not None and table.has_change_feed,
+        )
+    target = StagedTable(found, identity, table, whole)
     beside = _stage_quarantine(run, changed, verdict, affected)
     pass_point("staged.after")
     return StagedRun(target, beside, compared=old is not None)
-
-
-def _find_comparable_rows(run: Run, rows: DataFrame) -> DataFrame | None:
-    """Return the target's rows when they can be compared with ``rows``: the same key, of the same types."""
-    table, identity = read_target(run), identify_rows(run.plan)
-    keys = (*identity.left, *identity.right)
-    if table is None or any(name not in table.columns for name in keys):
-        return None
-    same = all(table.schema[name].dataType == rows.schema[name].dataType for name in keys)
-    return table if same else None
 
 
 def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedTable | None:
@@ -214,11 +209,10 @@ def write_cursor(run: Run, result: JobResult, runs: RunsTable) -> JobResult:
 def _end_unmoved(run: Run, result: JobResult) -> JobResult:
     """End a run that has no row to write and no version to record; a first reader may still need the change feed."""
     plan = run.plan
-    table = plan.target.table
-    assert table is not None  # noqa: S101 - an incremental run has a target
+    assert plan.target.table is not None  # noqa: S101 - an incremental run has a target
     if not plan.options.dry_run:
         sink.prepare_target(run.session, plan.place.name, plan.new_comments, feed=plan.needs_feed)
-    return replace(result, status=results.UNCHANGED, target_version=table.version, strategy=results.NOTHING)
+    return replace(result, status=results.UNCHANGED, target_version=plan.target.table.version, strategy=results.NOTHING)
 
 
 def _commit_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:

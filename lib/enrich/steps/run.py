@@ -16,7 +16,7 @@ from enrich.base.result import Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
 from enrich.delta import extents, reads
 from enrich.delta.drafts import Draft
-from enrich.delta.sink import hold_settings
+from enrich.delta.sink import BROADCAST, hold_settings
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value, unite
 from enrich.frames.difference import Identity
@@ -29,7 +29,6 @@ R = TypeVar("R")
 
 LARGE_LOOKUP = 2**20  # bytes from which on a lookup is filtered by what the affected rows refer to
 FEW = 100_000  # affected rows whose references are sent to every task, and that need no adaptive plans
-_BROADCAST = "spark.sql.autoBroadcastJoinThreshold"
 _IN_A_LIST = 10  # references that a list is taken to have, which nobody has counted
 
 
@@ -72,7 +71,7 @@ class Run:
         """
         few = affected is not None and self.are_few(affected.count)
         adds = self.plan.spec.right_step() is not None or self.plan.spec.interval_step is not None
-        return hold_settings(self.session, {_BROADCAST: "-1"} if few and not adds else {})
+        return hold_settings(self.session, {BROADCAST: "-1"} if few and not adds else {})
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
