@@ -64,6 +64,20 @@ def test_all_kinds_of_joins_are_found_and_the_job_is_valid(tmp_path: Path) -> No
     assert not [value for value in ("Switzerland", "m9", "t9") if value in text]
 
 
+def test_joins_that_sql_has_words_for_are_a_query(tmp_path: Path) -> None:
+    odd = {"id": [1, 2], "merchant_id": ["m1", "m9"], "select": [1, 2], "two words": [1, 2]}
+    put(tmp_path, items=odd, merchants={"merchant_id": ["m1"], "name": ["x"]})
+    _, project, text = guess(tmp_path, "items", "merchants")
+    query = text[text.index("query: |") : text.index("target:")]
+    assert [line.strip() for line in query.splitlines()] == [
+        "query: |", "SELECT", "items.id,", "items.merchant_id,", "items.`select`,", "items.`two words` AS two_words,",
+        "merchants.name AS merchants_name", "FROM items",
+        "-- merchant_id has the name of the key merchant_id of merchants; 1 of 2 different values are in merchants",
+        "LEFT JOIN merchants ON items.merchant_id = merchants.merchant_id",
+    ]  # fmt: skip
+    assert project.jobs["items_with_merchants"].join["merchants"].kind == "foreign_key"
+
+
 @pytest.mark.parametrize(
     ("column", "values", "wanted"),
     [

@@ -24,6 +24,7 @@ from enrich.delta.tables import open_log, query_rows, quote_name
 from enrich.init import format_schemas, write_files
 from enrich.operations.loading import load_project
 from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
+from enrich.project.kinds.joins import spell_name
 from enrich.project.models import Settings
 from enrich.project.project import Project, find_project
 from enrich.project.settings import load_settings
@@ -171,17 +172,28 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
             f"  {table.alias}: {{table: {format_text(table.reference)}, key: {key}}}",
         ]
     lines += [f"  # not joined, because no column seems to refer to its key: {alias}" for alias in left]
-    lines += [f"from: {driving.alias}"]
-    if links:
-        lines += ["join:"]
-    for link in links:
-        column = format_text(name_path(link.source.alias, link.column))
-        join = "kind: table, how: left" if link.shares_key else f"kind: foreign_key, on: {column}, how: left"
-        if link.is_list:
-            field = "" if link.field is None else f", element_key: {format_text(link.field)}"
-            join = f"kind: list, elements: {column}{field}"
-        lines += [f"  # {_comment(link.basis)}", f"  {link.lookup.alias}: {{{join}}}"]
-    lines += ["select:", *(f"  {line}" for line in _list_columns(driving, links))]
+    for table in (driving, *(link.lookup for link in links if not link.is_list)):
+        unfit = {column: incomparable(kind) for column, kind in table.columns.items()}
+        lines += [
+            f"# {_comment(column)} of {table.alias} is left out: a target cannot hold {', '.join(why)}"
+            for column, why in unfit.items()
+            if why
+        ]
+    if not any(link.is_list for link in links):
+        lines += ["query: |", *(f"  {line}" for line in _list_query(driving, links))]
+    else:  # SQL has no words for lists
+        lines += [f"from: {driving.alias}", "join:"]
+        for link in links:
+            column = format_text(name_path(link.source.alias, link.column))
+            join = "kind: table, how: left" if link.shares_key else f"kind: foreign_key, on: {column}, how: left"
+            if link.is_list:
+                field = "" if link.field is None else f", element_key: {format_text(link.field)}"
+                join = f"kind: list, elements: {column}{field}"
+            lines += [f"  # {_comment(link.basis)}", f"  {link.lookup.alias}: {{{join}}}"]
+        lines += ["select:"]
+        for own, table, source in _list_columns(driving, links):
+            path = table.alias if source is None else format_text(name_path(table.alias, source))
+            lines += [f"  {format_text(own)}: {path}"]
     lines += [f"target: {{table: {format_text(name)}}}"]
     rules = [link for link in links if link.share]
     if rules:
@@ -199,8 +211,21 @@ def _comment(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
-    """Yield the lines of ``select``: all columns but those that a list replaces, under names that a target may have."""
+def _list_query(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
+    """Yield the lines of the query."""
+    columns = []
+    for name, table, column in _list_columns(driving, links):
+        path = f"{table.alias}.{spell_name(str(column))}"
+        columns.append(path if name == column else f"{path} AS {spell_name(name)}")
+    yield from ("SELECT", *(f"  {each}," for each in columns[:-1]), f"  {columns[-1]}", f"FROM {driving.alias}")
+    for link in links:
+        key = f"{link.lookup.alias}.{spell_name(link.lookup.key[0])}"
+        yield f"-- {_comment(link.basis)}"
+        yield f"LEFT JOIN {link.lookup.alias} ON {link.source.alias}.{spell_name(link.column)} = {key}"
+
+
+def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[tuple[str, KnownTable, str | None]]:
+    """Yield columns under names that a target may have, all but those that a list replaces; None stands for a list."""
     lists = {link.column for link in links if link.is_list}
     taken: set[str] = set()
     wanted = [(driving, column, column) for column in driving.columns if column not in lists]
@@ -212,13 +237,11 @@ def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
         if column not in link.lookup.key
     ]
     for table, column, name in wanted:
-        if unfit := incomparable(table.columns[column]):
-            yield f"# {_comment(column)} of {table.alias} is left out: a target cannot hold {', '.join(unfit)}"
-            continue
-        yield f"{format_text(_find_name(name, taken))}: {format_text(name_path(table.alias, column))}"
+        if not incomparable(table.columns[column]):
+            yield _find_name(name, taken), table, column
     for link in links:
         if link.is_list:
-            yield f"{format_text(_find_name(link.column, taken))}: {link.lookup.alias}"
+            yield _find_name(link.column, taken), link.lookup, None
 
 
 def _find_name(name: str, taken: set[str]) -> str:

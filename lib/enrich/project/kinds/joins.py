@@ -85,7 +85,7 @@ def _follow(spec: JoinSpec, paths: Iterable[tuple[str, ...]]) -> Iterator[Source
 
 def _write_query(spec: JoinSpec, sources: Mapping[str, str]) -> str:
     def name_table(alias: str) -> str:
-        return alias if sources[alias] == alias else f"{_spell(sources[alias])} AS {alias}"
+        return alias if sources[alias] == alias else f"{spell_name(sources[alias])} AS {alias}"
 
     members = [spec.driving]
     lines = [f"FROM {name_table(spec.driving)}"]
@@ -95,14 +95,16 @@ def _write_query(spec: JoinSpec, sources: Mapping[str, str]) -> str:
             ours = [_write_key(spec, members, part) for part in range(len(key))]
         else:
             ours = [_write(spec, members, text) for text in step.on]
-        pairs = [f"{our} = {step.alias}.{_spell(their)}" for our, their in zip(ours, key, strict=True)]
+        pairs = [f"{our} = {step.alias}.{spell_name(their)}" for our, their in zip(ours, key, strict=True)]
         lines.append(f"{_WORDS[step.how]} {name_table(step.alias)} ON {' AND '.join(pairs)}")
         if step.shares_key:
             members.append(step.alias)
     columns = []
     for each in spec.outputs:
         text = _write(spec, members, each.expression)
-        columns.append(text if text.rpartition(".")[2] == _spell(each.name) else f"{text} AS {_spell(each.name)}")
+        columns.append(
+            text if text.rpartition(".")[2] == spell_name(each.name) else f"{text} AS {spell_name(each.name)}"
+        )
     if spec.where is not None:
         lines.append(f"WHERE {_write(spec, members, spec.where)}")
     return "\n".join(["SELECT " + ",\n       ".join(columns), *lines])
@@ -110,7 +112,7 @@ def _write_query(spec: JoinSpec, sources: Mapping[str, str]) -> str:
 
 def _write_key(spec: JoinSpec, members: Iterable[str], part: int) -> str:
     """Write a part of the key that all table joins share."""
-    columns = [f"{alias}.{_spell(spec.sources[alias].key[part])}" for alias in members]
+    columns = [f"{alias}.{spell_name(spec.sources[alias].key[part])}" for alias in members]
     return columns[0] if len(columns) == 1 else f"coalesce({', '.join(columns)})"
 
 
@@ -125,10 +127,10 @@ def _write(spec: JoinSpec, members: Iterable[str], text: str) -> str:
             part = names.index(path[1].lower()) if len(path) > 1 else 0
             instead[place] = behind, _write_key(spec, members, part)
         else:
-            instead[place] = behind, ".".join((path[0], *map(_spell, path[1:])))
+            instead[place] = behind, ".".join((path[0], *map(spell_name, path[1:])))
     return write_tokens(reading.tokens[:-1], instead)
 
 
-def _spell(name: str) -> str:
-    """Write a name, in backticks where it is no plain word."""
+def spell_name(name: str) -> str:
+    """Write a name as a query has it: in backticks where it is no plain word."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.lower() not in KEYWORDS else quote(name)
