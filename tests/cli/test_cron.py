@@ -61,10 +61,11 @@ def run_by_cron(line: str, shop: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_pages_have_the_lines() -> None:
     told = [re.search(r"enrich --target prod (\w+)", line) for line in LINES]
-    assert [each[1] for each in told if each is not None] == ["run", "run", "verify", "maintain", "run", "maintain"]
+    readme, page = ["run", "run", "verify", "maintain"], ["run", "run", "report", "status", "maintain"]
+    assert [each[1] for each in told if each is not None] == [*readme, *page]
 
 
-@pytest.mark.parametrize("line", [line for line in LINES if "maintain" not in line])
+@pytest.mark.parametrize("line", [line for line in LINES if " run " in line or " verify " in line])
 def test_a_line_that_fails_says_which_job_and_why(line: str, shop: Path) -> None:
     done = run_by_cron(line, shop)
     assert (done.returncode, done.stdout) == (2, "")
@@ -85,3 +86,18 @@ def test_a_line_that_succeeds_says_nothing(shop: Path) -> None:
     line = next(line for line in LINES if "maintain" in line)
     done = run_by_cron(line, shop)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_line_that_looks_says_nothing_until_there_is_something_to_see_to(shop: Path) -> None:
+    report, status = (next(line for line in LINES if f" {name} " in line) for name in ("report", "status"))
+    write_table(shop / "lake" / "consents", [], CONSENTS)
+    write_table(shop / "lake" / "accounts", [], ACCOUNTS)
+    sound = [run_by_cron(line, shop) for line in (report, status)]
+    assert [(done.returncode, done.stdout, done.stderr) for done in sound] == [(0, "", "")] * 2
+    (shop / "lake" / "accounts").rename(shop / "lake" / "gone")
+    assert run_by_cron(next(line for line in LINES if " run " in line), shop).returncode == 2
+    for line, says in ((report, "error: customers: failed: "), (status, "error: customers is late: ")):
+        done = run_by_cron(line, shop)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.startswith(says)
+        assert "create it, or correct the table's name" in done.stderr

@@ -39,6 +39,7 @@ COMMANDS: dict[str, Callable[[], str]] = {
     "list_jobs": hints.list_jobs,
     "validate": hints.validate,
     "doctor": hints.doctor,
+    "diff": lambda: hints.diff(JOB_NAME),
     "report": lambda: hints.report(JOB_NAME),
     "maintain": lambda: hints.maintain(JOB_NAME),
     "init": lambda: hints.init("a shop"),
@@ -69,7 +70,7 @@ def test_no_other_module_spells_a_command() -> None:
 
 def test_every_builder_is_tried() -> None:
     public = [name for name, found in vars(hints).items() if isinstance(found, FunctionType | partial)]
-    assert set(public) - {"dataclass", "replace", "_spell"} == set(COMMANDS)
+    assert set(public) - {"dataclass", "replace", "_spell", "spell_size"} == set(COMMANDS)
 
 
 def parse(command: str) -> tuple[str, dict[str, object]]:
