@@ -198,10 +198,10 @@ def test_an_end_after_the_commit_tells_the_version(loaded: Lab) -> None:
     """A signal may come at any time, and cleaning up may fail: what is committed is told."""
     with hooked(crash_on("merge.after")), pytest.raises(Crash):
         _load(loaded, "id;email\n4;new\n")
-    assert context.tell_written() == "version 1 of accounts is committed"
+    assert context.written.get() == "version 1 of accounts is committed"
     with hooked(crash_on("merge.before")), pytest.raises(Crash):
         _load(loaded, "id;email\n5;new\n")
-    assert context.tell_written() == "accounts is unchanged"
+    assert context.written.get() == "accounts is unchanged"
     assert _version(loaded) == 1
 
 

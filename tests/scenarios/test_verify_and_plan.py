@@ -90,13 +90,13 @@ def test_a_repair_that_ends_after_its_commit_is_told_and_recorded(held: Lab, mon
     change_foreign(lab, "customers", "id = 'u1'")
     with pytest.raises(Crash), hooked(crash_on("merge.before")):
         repair()
-    assert (told, context.tell_written()) == ([], "the target of 'customers' is unchanged")
+    assert (told, context.written.get()) == ([], "the target of 'customers' is unchanged")
     recorded = report(lab).last
     with pytest.raises(Crash), hooked(crash_on("merge.after")):
         repair()
     version = DeltaTable(lab.path("customers")).version()
     assert [(each.status, each.target_version, each.exit_code) for each in told] == [("repaired", version, 0)]
-    assert context.tell_written() == f"version {version} of the target of 'customers' is committed"
+    assert context.written.get() == f"version {version} of the target of 'customers' is committed"
     assert report(lab).last not in (None, recorded)
     assert lab.rows("customers") == good
 

@@ -42,6 +42,11 @@ class PythonException(Exception):
         (RuntimeError(f"{CANARY}: java.lang.OutOfMemoryError: Java heap space"), EnvironmentFault, 7),
         (MemoryError(CANARY), EnvironmentFault, 7),
         (RuntimeError("java.lang.ClassNotFoundException: Class S3AFileSystem not found"), EnvironmentFault, 7),
+        (
+            RuntimeError("CatalogNotFoundException: [CATALOG_NOT_FOUND] The catalog `prod` not found"),
+            EnvironmentFault,
+            7,
+        ),
         (ModuleNotFoundError(f"No module named {CANARY!r}"), EnvironmentFault, 7),
         (PythonException(f"{CANARY}\nModuleNotFoundError: No module named 'pyarrow'"), EnvironmentFault, 7),
         (PythonException(f"{CANARY}\nModuleNotFoundError: No module named 'jsonschema'"), EnvironmentFault, 7),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
-_written: ContextVar[str | None] = ContextVar("enrich_written", default=None)
+written: ContextVar[str | None] = ContextVar("enrich_written", default=None)
 command: ContextVar[str] = ContextVar("enrich_call", default="enrich")
 """The words with which a command begins: ``enrich``, and what names project and deployment."""
 
@@ -18,17 +18,12 @@ command: ContextVar[str] = ContextVar("enrich_call", default="enrich")
 def begin_run(run_id: str | None) -> None:
     """Name the run of every line from here on, until the next one: errors come last."""
     _run.set(run_id)
-    _written.set(None)
+    written.set(None)
 
 
 def note_written(text: str) -> None:
     """Keep what is to be told of the tables if a signal ends the process now."""
-    _written.set(text)
-
-
-def tell_written() -> str | None:
-    """Return what is known of the tables that the process writes; None where it writes none."""
-    return _written.get()
+    written.set(text)
 
 
 @contextmanager

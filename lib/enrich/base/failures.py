@@ -44,6 +44,7 @@ _LACKS = (
         "there is not enough memory",
         "give Spark more with spark.driver.memory or spark.executor.memory, and run again",
     ),
+    (r"CATALOG_NOT_FOUND", "Spark has no such catalog", "set spark.sql.catalog.NAME in the conf file, or correct it"),
     (
         r"ClassNotFoundException|NoClassDefFoundError|DATA_SOURCE_NOT_FOUND|^ModuleNotFoundError",
         "a package is missing",

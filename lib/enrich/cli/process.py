@@ -116,7 +116,7 @@ def explain_end(error: BaseException) -> tuple[EnrichError, int]:
     if not code:
         known = convert_error(error)
         return known, known.exit_code
-    return RunFailed("; ".join(filter(None, (INTERRUPTED[code], context.tell_written())))), code
+    return RunFailed("; ".join(filter(None, (INTERRUPTED[code], context.written.get())))), code
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------

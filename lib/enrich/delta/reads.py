@@ -19,6 +19,7 @@ from pyspark.sql.types import StructField
 
 from enrich.base import hints
 from enrich.base.errors import EnvironmentFault
+from enrich.base.failures import find_lack
 from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
 from enrich.delta import tables
 
@@ -29,6 +30,8 @@ def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | Non
         row = DeltaTable.forName(spark, quote(*name)).detail().select("location").collect()[0]
     except AnalysisException:
         return None
+    except Py4JJavaError as error:
+        raise find_lack(error) or error from None
     location = urlparse(row["location"])
     return location.path if location.scheme == "file" else str(row["location"])  # a path: one table has one name
 
