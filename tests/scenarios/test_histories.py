@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, Field, write_deltalake
+from deltalake import DeltaTable, Field
 from deltalake.schema import PrimitiveType
 
 import enrich
@@ -186,8 +186,7 @@ def test_what_is_erased_at_its_source_leaves_the_history_and_stays_away(past: La
 
     # What somebody else puts back is found and removed again.
     gone = {"id": "u4", "valid_from": AT, "valid_to": AT + timedelta(days=1), "mail": "q"}
-    types = DeltaTable(past.path("versions")).to_pyarrow_table().schema
-    write_deltalake(past.path("versions"), pa.Table.from_pylist([gone], schema=types), mode="append")
+    past.append("versions", gone)
     assert verify(past).target.surplus == 1
     assert verify(past, repair=True).status == "repaired"
     assert {each[0] for each in told(past)} == {"u2", "u3"}
