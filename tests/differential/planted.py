@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import starmap
 from operator import and_
 from typing import TYPE_CHECKING, Any
 
@@ -567,20 +568,20 @@ SUITES = (
     Suite("lone_rows", "chains", "back_before_lone", _OF_LONE_ROWS),
     Suite("lists", "lists", "list_beside_fk", _OF_LISTS),
     Suite("mirrors", "mirrors", "mirror_last", _OF_MIRRORS),
-    Suite("intervals", "intervals", "interval_full", tuple(Bug(name, plant) for name, plant in planted_intervals.BUGS)),
+    Suite("intervals", "intervals", "interval_full", tuple(starmap(Bug, planted_intervals.BUGS))),
     Suite(
         "histories",
         "histories",
         "past_without_open",
-        tuple(Bug(name, plant) for name, plant in planted_histories.BUGS),
+        tuple(starmap(Bug, planted_histories.BUGS)),
     ),
-    Suite("logs", "logs", "log_full", tuple(Bug(name, plant) for name, plant in planted_logs.OF_LOGS)),
-    Suite("doubled", "doubled", "doubled_both", tuple(Bug(name, plant) for name, plant in planted_logs.OF_DOUBLED)),
+    Suite("logs", "logs", "log_full", tuple(starmap(Bug, planted_logs.OF_LOGS))),
+    Suite("doubled", "doubled", "doubled_both", tuple(starmap(Bug, planted_logs.OF_DOUBLED))),
     Suite(
         "erasing_histories",
         "histories",
         "past_erased",
-        tuple(Bug(name, plant) for name, plant in planted_histories.ERASING),
+        tuple(starmap(Bug, planted_histories.ERASING)),
     ),
     # What compares old and new rows knows no history: each of these has a run of its own.
     *(

@@ -39,6 +39,17 @@ select: {id: products.id, title: products.title, merchant: merchants.name}
 target: {table: shop}
 """
 
+# Two jobs of a chain: the first holds people without a mail, the last reads what a job ``orders`` makes of the others.
+CLEAN = "job: clean\nsources: {p: {table: people, key: id}}\nfrom: p\nexpectations: clean\ntarget: {table: clean}\n"
+AFTER = """\
+job: after
+sources: {o: {table: orders, key: id}}
+from: o
+select: {id: o.id, mail: o.mail}
+expectations: named
+target: {table: after}
+"""
+
 
 def write_project(home: Path, files: Mapping[str, str | bytes]) -> Path:
     """Write files (path below ``home`` -> content), and the folders of jobs and conf; return ``home``."""

@@ -8,10 +8,9 @@ import pyarrow as pa
 
 import enrich
 from kit.lab import Lab, Prepared
-from kit.project import hold_nulls
+from kit.project import AFTER, CLEAN, hold_nulls
 
 TEXT, AT = pa.string(), pa.timestamp("us", tz="UTC")
-CLEAN = "job: clean\nsources: {p: {table: people, key: id}}\nfrom: p\nexpectations: clean\ntarget: {table: clean}\n"
 COPIED = "job: copied\nsources: {c: {table: clean, key: id}}\nfrom: c\ntarget: {table: copied}\n"
 ORDERS = """\
 job: orders
@@ -21,14 +20,6 @@ join: {p: {kind: foreign_key, on: o.person}, f: {kind: list, elements: o.friends
 select: {id: o.id, mail: p.mail, friends: f}
 expectations: named
 target: {table: orders}
-"""
-AFTER = """\
-job: after
-sources: {o: {table: orders, key: id}}
-from: o
-select: {id: o.id, mail: o.mail}
-expectations: named
-target: {table: after}
 """
 RATES = """\
 job: rates

@@ -9,10 +9,9 @@ import pyarrow as pa
 import enrich
 from enrich.answers import reasons
 from kit.lab import Lab, Prepared
-from kit.project import hold_nulls
+from kit.project import AFTER, CLEAN, hold_nulls
 
 TEXT = pa.string()
-CLEAN = "job: clean\nsources: {p: {table: people, key: id}}\nfrom: p\nexpectations: clean\ntarget: {table: clean}\n"
 ORDERS = """\
 job: orders
 sources: {o: {table: bought, key: id}, p: {table: clean, key: id}}
@@ -20,14 +19,6 @@ from: o
 join: {p: {kind: foreign_key, on: o.person}}
 select: {id: o.id, mail: p.mail}
 target: {table: orders}
-"""
-AFTER = """\
-job: after
-sources: {o: {table: orders, key: id}}
-from: o
-select: {id: o.id, mail: o.mail}
-expectations: named
-target: {table: after}
 """
 
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -30,7 +29,6 @@ from enrich.frames.columns import drop_nulls, has_null, name_parts, unite
 from enrich.frames.join import VERDICT
 from enrich.operations.workplace import Workplace
 from enrich.project.models import Job
-from enrich.steps.run import Run
 
 log = logging.getLogger(__name__)
 
@@ -118,9 +116,9 @@ def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: list[str])
 # --- The answers: why rows have a partner, or why not ----------------------------------------------------------------
 
 
-def tell_time(run: Run, alias: str, version: int | None) -> str | None:
+def tell_time(run: Inquiry, alias: str, version: int | None) -> str | None:
     """Return when a version of a source was written, in ISO 8601, UTC; None where its log no longer says so."""
-    time = None if version is None else tables.read_commits(tables.open_log(run.plan.tables[alias].uri)).get(version)
+    time = None if version is None else run.read_times(alias).get(version)
     return None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
 
 
@@ -131,9 +129,8 @@ def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = 
     """
     hidden = {each.alias for each in run.plan.spec.steps if near_misses.hides_keys(run, each)}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
-    times = cache(partial(tell_time, run))
     for row in _tell_reasons(run, asked).collect():
-        at = times(row["alias"], row[COMMIT])
+        at = tell_time(run, row["alias"], row[COMMIT])
         found = row[near_misses.FOUND] if found_keys and row["alias"] not in hidden else None
         reason = Reason(row[_REASON], row[near_misses.KIND], row[COMMIT], at, job=row[_JOB], found=found)
         key = tuple(row[name] for name in asked[0].rows)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -15,6 +16,7 @@ from enrich.answers.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reaso
 from enrich.base.errors import RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.spec import Affected, JobSpec, Step, name_left_key, name_right_key
+from enrich.delta import tables
 from enrich.frames.columns import take_column
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
@@ -35,6 +37,11 @@ class Inquiry(Run):
     """A job that is asked about, with the tables of its project; its window ends where the target's cursor does."""
 
     workplace: Workplace
+
+    @cached_property
+    def read_times(self) -> Callable[[str], Mapping[int, int]]:
+        """Return when the versions of a source were written, in milliseconds; each log is read once."""
+        return cache(lambda alias: tables.read_commits(tables.open_log(self.plan.tables[alias].uri)))
 
 
 def open_recorded(

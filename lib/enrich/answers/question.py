@@ -85,7 +85,7 @@ def why(
         return Why(job, None, unknown, {}, dict.fromkeys(columns, unknown))
 
     def answer(run: Inquiry) -> Why:
-        spec, keys = run.plan.spec, cast_key(run.session, run.plan.spec.sources[side.alias], side, parts)
+        spec, keys = run.plan.spec, _cast_key(run, side, parts)
         affected = opened_job.build_affected(run, side, keys)
         # An interval join may give several rows: a cell is null when it is in one of them.
         flags = {each: F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns}
@@ -114,8 +114,9 @@ def why(
     return opened_job.answer_inside(workplace, plan, answer)
 
 
-def cast_key(session: SparkSession, source: SourceSpec, side: Side, texts: Mapping[str, str]) -> DataFrame:
-    """Return one row with the key's parts in the types, and the form, of the target's key; ``source`` is the side's."""
+def _cast_key(run: Run, side: Side, texts: Mapping[str, str]) -> DataFrame:
+    """Return one row with the key's parts in the types, and the form, of the target's key."""
+    source = run.plan.spec.sources[side.alias]
     parts = []
     for name, column, identity in zip(side.names, side.columns, side.identity, strict=True):
         kind, text = source.columns[column], F.lit(texts[identity])
@@ -124,7 +125,7 @@ def cast_key(session: SparkSession, source: SourceSpec, side: Side, texts: Mappi
         else:
             part = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(name_of(kind))
         parts.append(part.alias(name))
-    frame = session.range(1).select(*parts)
+    frame = run.session.range(1).select(*parts)
     nulls = frame.select(*[F.col(name).isNull() for name in frame.columns]).first() or ()
     for is_null, column, identity in zip(nulls, side.columns, side.identity, strict=True):
         if is_null:
@@ -307,7 +308,7 @@ def _ask_writer(
     return found
 
 
-def _tell_lookups(run: Run, side: Side, asked: Sequence[evidence.Question], row: Row) -> dict[str, Reason]:
+def _tell_lookups(run: Inquiry, side: Side, asked: Sequence[evidence.Question], row: Row) -> dict[str, Reason]:
     """Return why rows have a partner in each source, or why not, by what ``find_words`` says of them."""
     said, spec = {}, run.plan.spec
     for each in asked:

@@ -217,13 +217,6 @@ def format_maintenance(found: MaintainResult) -> str:
 # --- questions about rows and keys: why, failing and doctor -----------------------------------------------------------
 
 _NEAR_MISSES = "the keys of near misses"
-_add_key_option = add_option(
-    "--key",
-    "parts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
-)
 
 
 @click.command(
@@ -234,7 +227,13 @@ _add_key_option = add_option(
 @options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
-@_add_key_option
+@add_option(
+    "--key",
+    "parts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
+)
 @options.add_output_option
 @options.add_show_keys_option(_NEAR_MISSES)
 @with_call

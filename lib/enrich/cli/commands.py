@@ -354,11 +354,10 @@ def validate(call: Call, /, *, offline: bool) -> int:
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
     from enrich.init.schemas import build_schemas
-    from enrich.report.models import ANSWERS, build_answer_schema, build_result_schema, build_schema
+    from enrich.report.models import build_diff_schema, build_result_schema, build_schema
 
-    built = {"report": build_schema, "result": build_result_schema}
-    made = built[kind]() if kind in built else build_answer_schema(kind) if kind in ANSWERS else build_schemas()[kind]
-    process.say_result(json.dumps(made, indent=2))
+    built = {"report": build_schema, "result": build_result_schema, "diff": build_diff_schema}
+    process.say_result(json.dumps(built[kind]() if kind in built else build_schemas()[kind], indent=2))
     return 0
 
 

@@ -70,11 +70,8 @@ def build_event(
     ``previous``: job -> its status before, of the last run that neither skipped nor waited. ``waiting``: job -> seconds
     for which the oldest change has been waiting that its target lacks.
     """
-    jobs, limit, wanted = (
-        [],
-        parse_duration(settings.max_lag) or 0,
-        {*settings.on, *[_SAME.get(on, on) for on in settings.on]},
-    )
+    jobs: list[dict[str, Any]] = []
+    limit, wanted = parse_duration(settings.max_lag) or 0, {_SAME.get(on, on) for on in settings.on}
     for result in (each for each in results if each.status not in (SKIPPED, LOCKED)):
         before = previous.get(result.job)
         failing = [each for each in result.findings if each.is_failing]

@@ -8,7 +8,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextvars import copy_context
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -171,8 +171,9 @@ class Observer(Watch):
         if not self._guard(f"lineage: {what}, and what follows in this run", settings.timeout, lambda: send(sender)):
             self.sender = None
 
-    def _measure_lags(self) -> dict[str, dict[str, float]]:
-        """Measure for each job that began how long the oldest change of each source waits, where that is known."""
+    @cached_property
+    def _lags(self) -> dict[str, dict[str, float]]:
+        """For each job that began, how long the oldest change of each source waits, where that is known."""
         lags: dict[str, dict[str, float]] = {}
         for result in self.results:
             plan, found = self.plans.get(result.job), lags.setdefault(result.job, {})
@@ -192,7 +193,7 @@ class Observer(Watch):
         from enrich.observe.metrics import write_metrics
 
         deployment = (self.project.deployment, frozenset(self.project.jobs))
-        write_metrics(file, deployment, self.results, self._measure_lags())
+        write_metrics(file, deployment, self.results, self._lags)
 
     def _read_previous(self) -> None:
         """Read how the jobs ended before this run."""
@@ -208,7 +209,7 @@ class Observer(Watch):
         code = find_gravest(result.exit_code for result in self.results)
         run = EndedRun(self.project.dir.name, self.project.deployment, self.run_id, code)
         owners = {name: job.owner for name, job in self.project.jobs.items()}
-        lags = self._measure_lags() if "late" in recipient.settings.on else {}
+        lags = self._lags if "late" in recipient.settings.on else {}
         waiting = {job: max(found.values(), default=0.0) for job, found in lags.items()}
         event = build_event(recipient.settings, run, self.results, self.previous, owners, waiting)
         if event is not None:

@@ -62,7 +62,7 @@ class Project:
     def location(self, reference: str) -> Location:
         """Return the absolute path, URI or catalog name of a reference's table; a ConfigError if it is none."""
         place, own = self.settings.sources, self.locate_own(reference)
-        if place is None or not _BARE.fullmatch(reference) or identify(own) in self._written:
+        if place is None or not _BARE.fullmatch(reference) or identify(own) in self.makers:
             return own
         return self._locate(reference, place)
 
@@ -75,9 +75,9 @@ class Project:
         return locate(reference, self.dir, lake, parse_catalog_schema(place.catalog) if place.catalog else None)
 
     @cached_property
-    def _written(self) -> frozenset[str]:
-        targets = [self.locate_own(job.target.table) for job in self.jobs.values()]
-        return frozenset(identify(each) for target in targets for each in (target, find_quarantine(target)))
+    def makers(self) -> dict[str, str]:
+        """Which job writes a target or a quarantine, by the identity of its place."""
+        return _find_makers({name: self.locate_own(job.target.table) for name, job in self.jobs.items()})
 
     def explain_read_only(self, location: Location) -> str | None:
         """Return why a table is never written, if it lies below ``sources`` of the deployment."""
@@ -401,7 +401,7 @@ def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
     )
 
 
-def find_makers(targets: Mapping[str, Location]) -> dict[str, str]:
+def _find_makers(targets: Mapping[str, Location]) -> dict[str, str]:
     """Return which job writes a target or a quarantine, by the identity of its place."""
     makers = {identify(find_quarantine(place)): job for job, place in targets.items()}
     return makers | {identify(place): job for job, place in targets.items()}
@@ -409,7 +409,7 @@ def find_makers(targets: Mapping[str, Location]) -> dict[str, str]:
 
 def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:
     """Return for each job the others that it reads from, by name."""
-    makers, edges = find_makers(targets), {}
+    makers, edges = _find_makers(targets), {}
     for job, read in sources.items():
         found = {makers.get(identify(place)) for place in read}
         edges[job] = tuple(sorted(name for name in found if name is not None and name != job))

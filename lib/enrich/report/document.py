@@ -24,7 +24,7 @@ from enrich.delta.runs import RunsTable, require_known
 from enrich.project.catalogue import TYPES
 from enrich.project.compile import list_private_columns
 from enrich.project.models import Job
-from enrich.project.project import Project, find_makers, sort_jobs
+from enrich.project.project import Project, sort_jobs
 from enrich.report import models
 from enrich.report.models import (
     Change,
@@ -193,7 +193,6 @@ def build_report(
     jobs: Sequence[tuple[Job, Sequence[Mapping[str, Any]]]], project: Project, runs: int = DEFAULT_RUNS
 ) -> Report:
     """Build the report from each job's outcomes, oldest first."""
-    makers = find_makers({name: project.location(job.target.table) for name, job in project.jobs.items()})
     tables: dict[str, str] = {}  # by the identity of their place, as the first job names them
 
     def list_reads(job: Job) -> tuple[SourceRead, ...]:
@@ -201,7 +200,7 @@ def build_report(
         for alias, source in job.sources.items():
             place = identify(project.location(source.table))
             table = tables.setdefault(place, source.table)
-            found.append(SourceRead(alias=alias, table=table, job=makers.get(place)))
+            found.append(SourceRead(alias=alias, table=table, job=project.makers.get(place)))
         return tuple(found)
 
     found = tuple(

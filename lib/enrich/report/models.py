@@ -250,14 +250,6 @@ class Report(JsonModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-class Answer(JsonModel):
-    """What a command answers; as JSON it holds no keys and no values."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of ``--output json``."""
-        return self.model_dump(mode="json")
-
-
 class ColumnDiff(JsonModel):
     """A column of the target, on one side or on both."""
 
@@ -268,7 +260,7 @@ class ColumnDiff(JsonModel):
     rows: int | None = Field(description="Rows that both sides have, in which it differs; null: it was not compared.")
 
 
-class JobDiff(Answer):
+class JobDiff(JsonModel):
     """What ``enrich diff`` found: from the target as it stands to what the job gives as its file is now."""
 
     job: str
@@ -286,16 +278,14 @@ class JobDiff(Answer):
     columns: tuple[ColumnDiff, ...]
     keys: tuple[tuple[str, dict[str, str]], ...] = Field((), exclude=True)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of ``--output json``, without keys."""
+        return self.model_dump(mode="json")
 
-ANSWERS: Mapping[str, tuple[type[JsonModel], str]] = {
-    "diff": (JobDiff, "What a changed job would change"),
-}
 
-
-def build_answer_schema(kind: str) -> dict[str, Any]:
-    """Return the JSON Schema of what a command answers."""
-    model, title = ANSWERS[kind]
-    return finish_schema(kind, title, model.model_json_schema(mode="serialization"))
+def build_diff_schema() -> dict[str, Any]:
+    """Return the JSON Schema of what ``enrich diff`` answers."""
+    return finish_schema("diff", "What a changed job would change", JobDiff.model_json_schema(mode="serialization"))
 
 
 def build_schema() -> dict[str, Any]:

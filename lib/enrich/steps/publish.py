@@ -95,7 +95,9 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     plan = run.plan
     pass_point("staged.before")
     identity = identify_rows(plan)
-    whole, old = None, read_target(run, places=not plan.rewrites and sink.wants_places(plan.target.table))
+    table = plan.target.table
+    places = not plan.rewrites and sink.wants_places(table)
+    whole, old = None, read_target(run, places=places)
     if plan.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])
         kinds = {} if old is None else {each.name: each.dataType for each in old.schema}
@@ -104,8 +106,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     is_limited = any(rule.rule == MASS_CHANGE for rule in plan.job.rules)
     repairs = plan.mode == REPAIR  # others may have written to the table
     counts_all = plan.everything or plan.recorded_state is None  # the state is, and no old value is needed for it
-    table = plan.target.table
-    small = table is not None and sink.is_small(table.uri)
+    small = table is not None and not places and sink.is_small(table.uri)
     with sink.hold_settings(run.session, {sink.BROADCAST: "-1"} if small else {}):
         found = difference.compute_difference(
             verdict.good,
