@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def _deriving(wrong: Callable[[DataFrame, SourceSpec], tuple[DataFrame, SourceSpec]]) -> Plant:
-    """Make the rows of a source of other rows, or by other rules, where the bug is planted."""
+    """Make the rows of a source of other rows, or by other rules, where the bug is planted.
+
+    What is planted there is one bug: without that, the plan would double with every bug of the suite.
+    """
+    derive_rightly = normalise.derive_rows
 
     def plant(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
@@ -29,7 +33,7 @@ def _deriving(wrong: Callable[[DataFrame, SourceSpec], tuple[DataFrame, SourceSp
             key = F.col(quote(source.key[0]))
             other, spec = wrong(rows.where(is_mine(key)), source)
             right: DataFrame = derive(rows.where(~is_mine(key)), source, *also)
-            return right.unionByName(derive(other, spec, *also).select(*right.columns))
+            return right.unionByName(derive_rightly(other, spec, *also).select(*right.columns))
 
         wrap(patch, normalise, "derive_rows", around)
 
