@@ -232,3 +232,32 @@ def test_a_job_file_is_never_overwritten(tmp_path: Path) -> None:
     with pytest.raises(enrich.ConfigError, match=r"tags_checked\.yml exists already; nothing was written"):
         write_first_job([str(tmp_path / "lake" / "tags")], tmp_path, "dev")
     assert (tmp_path / "jobs" / "tags_checked.yml").read_text() == "# mine"
+
+
+@pytest.mark.parametrize(
+    ("columns", "order", "end"),
+    [
+        ({"op": ["c", "u", "d"], "lsn": [1, 2, 3]}, "lsn", "op IN ('d', 'D')"),
+        (
+            {"__deleted": ["false", "false", "true"], "__source_ts_ms": [1, 2, 3]},
+            "__source_ts_ms",
+            "__deleted = 'true'",
+        ),
+        (
+            {"_fivetran_deleted": [False, False, True], "_fivetran_synced": [1, 2, 3]},
+            "_fivetran_synced",
+            "_fivetran_deleted",
+        ),
+    ],
+)
+def test_a_log_of_events_is_known_by_its_columns(tmp_path: Path, columns: Any, order: str, end: str) -> None:
+    events = {"event_id": [1, 2, 3], "customer_id": ["c1", "c1", "c2"], "name": ["a", "b", "c"], **columns}
+    put(tmp_path, customer_events=events, orders={"order_id": [1, 2], "customer_id": ["c1", "c2"]})
+    done, project, text = guess(tmp_path, "orders", "customer_events")
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    source = job.sources["customer_events"]
+    assert source.latest is not None
+    assert (source.key, source.latest.order, source.latest.delete) == (("customer_id",), (order,), end)
+    assert "a log of events about customer_id" in text
+    assert job.join["customer_events"].kind == "foreign_key"

@@ -169,7 +169,7 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
             key = f"[{', '.join(map(format_text, table.key))}]"
         lines += [
             f"  # {_comment(table.basis)}",
-            f"  {table.alias}: {{table: {format_text(table.reference)}, key: {key}}}",
+            f"  {table.alias}: {{table: {format_text(table.reference)}, key: {key}{table.latest}}}",
         ]
     lines += [f"  # not joined, because no column seems to refer to its key: {alias}" for alias in left]
     for table in (driving, *(link.lookup for link in links if not link.is_list)):
@@ -258,6 +258,14 @@ _MOST_COLUMNS = 24  # columns that are tried as a key, the likeliest first
 _MOST_IN_PAIRS = 6
 _ENDINGS = ("id", "key", "code", "uuid", "number", "no", "nr")
 _GENERIC = frozenset({"id", "key", "code", "uuid", "guid", "number", "pk"})
+# What Debezium, DMS, Fivetran and Airbyte call columns that order events, the surest first, and those that end a row.
+_ORDERS = ("lsn", "sourcelsn", "abcdclsn", "sequence", "sourcetsms", "tsms", "fivetransynced", "abcdcupdatedat")
+_GONE = {
+    "op": "{} IN ('d', 'D')",
+    "deleted": "{} = 'true'",
+    "fivetrandeleted": "{}",
+    "abcdcdeletedat": "{} IS NOT NULL",
+}
 _LEAST = {"ends like": 0.05, "holds values of": 0.5}
 """The share of matches that a column needs whose name alone does not say what it refers to."""
 
@@ -272,6 +280,7 @@ class KnownTable:
     columns: Mapping[str, DataType]
     key: tuple[str, ...]
     basis: str  # what the guess rests on
+    latest: str = ""  # of a log of events: what the file says of their order
 
 
 @dataclass(frozen=True)
@@ -328,7 +337,17 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
         return KnownTable(
             alias, reference, uri, columns, (likely[0],), "the table is empty: guessed from the name alone"
         )
+    orders, gone = ([n for each in names for n in columns if fold(n) == each] for names in (_ORDERS, _GONE))
     seen = f"all {rows:,} rows" if rows <= SAMPLED_ROWS else f"the first {SAMPLED_ROWS:,} of {rows:,} rows"
+    if orders and gone:
+        named = [name for name in likely[:_MOST_COLUMNS] if name not in (*orders, *gone)] or likely
+        again = (name for name in named if not measure_uniqueness(uri, [name]).is_key)
+        about, end = next(again, named[0]), _GONE[fold(gone[0])].format(spell_name(gone[0]))
+        latest = f", latest: {{order: [{format_text(orders[0])}], delete: {json.dumps(end)}}}"
+        basis = (
+            f"a log of events about {about}, by the names of {orders[0]} and {gone[0]}: the last event of each counts"
+        )
+        return KnownTable(alias, reference, uri, columns, (about,), basis, latest)
     for key in (*((name,) for name in likely[:_MOST_COLUMNS]), *combinations(likely[:_MOST_IN_PAIRS], 2)):
         if measure_uniqueness(uri, key).is_key:
             together = " are together" if len(key) > 1 else " is"
