@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from enrich.answers.inspection import sql as sql
     from enrich.answers.near_misses import doctor_keys as doctor_keys
     from enrich.answers.question import why as why
+    from enrich.answers.trace import trace as trace
     from enrich.answers.verification import VerifyResult as VerifyResult
     from enrich.answers.verification import diff as diff
     from enrich.answers.verification import verify as verify
@@ -52,6 +53,7 @@ _MODULES = {
     "enrich.answers.inspection": ("sql",),
     "enrich.answers.near_misses": ("doctor_keys",),
     "enrich.answers.question": ("why",),
+    "enrich.answers.trace": ("trace",),
     "enrich.dumps.load": ("load",),
     "enrich.dumps.result": ("DumpOptions", "LoadResult"),
     "enrich.observe.run": ("run",),
@@ -67,11 +69,11 @@ def __getattr__(name: str) -> Any:
     """Import a public name from its module, once; an EnvironmentFault says which extra that needs."""
     if name != "__version__" and name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    extras = importlib.import_module("enrich.base.extras")
+    failures = importlib.import_module("enrich.base.failures")
     try:
-        found = getattr(importlib.import_module(_HOME[name]), name) if name in _HOME else extras.read_version()
+        found = getattr(importlib.import_module(_HOME[name]), name) if name in _HOME else failures.read_version()
     except ModuleNotFoundError as error:
-        raise extras.find_missing_extra(error) or error from error
+        raise failures.find_missing_extra(error) or error from error
     globals()[name] = found
     return found
 

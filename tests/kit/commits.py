@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.delta.feed_starts import list_files
+from enrich.progress.continuity import list_files
 
 if TYPE_CHECKING:
     from enrich.delta.sink import Commit

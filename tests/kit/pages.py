@@ -75,7 +75,7 @@ def prepare(page: Path, home: Path) -> Path:
 
 
 def play(steps: list[Step], home: Path) -> list[str]:
-    """Run commands in ``home``, each as a process of its own, and return what each printed."""
+    """Run commands, each as a process of its own, and return what each printed; there ``home`` is ``/srv/shop``."""
     printed, code = [], 0
     for step in steps:
         if step.command == "echo $?":
@@ -95,7 +95,9 @@ def play(steps: list[Step], home: Path) -> list[str]:
             check=False,
         )
         code = done.returncode
-        printed.append("\n".join(line.rstrip() for line in done.stdout.strip("\n").splitlines()))
+        printed.append(
+            "\n".join(line.rstrip() for line in done.stdout.replace(str(home), "/srv/shop").strip("\n").splitlines())
+        )
     return printed
 
 

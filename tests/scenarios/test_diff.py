@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 import enrich
-from enrich.report.models import build_diff_schema
+from enrich.report.models import build_schema
 from kit.project import hold_nulls
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ target: {table: customers}
 
 def diff(lab: Lab, **how: Any) -> JobDiff:
     found = enrich.diff(enrich.load_project(lab.home), "customers", spark=lab.spark, **how)
-    Draft7Validator(build_diff_schema()).validate(json.loads(json.dumps(found.to_dict())))
+    Draft7Validator(build_schema("diff")).validate(json.loads(json.dumps(found.to_dict())))
     return found
 
 

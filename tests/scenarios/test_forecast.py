@@ -15,8 +15,8 @@ from deltalake import DeltaTable, write_deltalake
 import enrich
 from enrich.base.errors import ConfigError, parse_size, spell_size
 from enrich.delta import extents
-from enrich.operations.forecast import foresee_reads
 from enrich.operations.loading import read_run_options
+from enrich.operations.planning import foresee_reads
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.report.document import read_report

@@ -13,7 +13,7 @@ import pytest
 
 import enrich
 from cli.shop import ACCOUNTS, CONF, CONSENTS, JOB, write_table
-from enrich.base import extras
+from enrich.base import failures
 from enrich.base.errors import EnvironmentFault
 from enrich.base.failures import describe_error
 from kit.command import environment
@@ -165,18 +165,18 @@ def test_every_extra_that_code_asks_for_brings_what_it_imports():
     import tomllib
 
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert declared["name"] == extras.DISTRIBUTION
-    for extra in extras.MODULES:
+    assert declared["name"] == failures.DISTRIBUTION
+    for extra in failures.MODULES:
         assert declared["optional-dependencies"][extra]
     (everything,) = declared["optional-dependencies"]["all"]
-    assert set(extras.MODULES) <= set(re.findall(r"\w+", everything.partition("[")[2]))
-    assert f"{extras.DISTRIBUTION}[all]" in declared["optional-dependencies"]["dev"]
+    assert set(failures.MODULES) <= set(re.findall(r"\w+", everything.partition("[")[2]))
+    assert f"{failures.DISTRIBUTION}[all]" in declared["optional-dependencies"]["dev"]
     base = {re.findall(r"[\w-]+", each)[0].lower() for each in declared["dependencies"]}
     assert not base & {"pyspark", "delta-spark", "pandas", "great-expectations", "apache-airflow"}
 
 
 def test_the_version_is_the_distributions():
-    assert enrich.__version__ == extras.read_version()
+    assert enrich.__version__ == failures.read_version()
     assert re.match(r"\d", enrich.__version__)
 
 

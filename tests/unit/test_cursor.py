@@ -14,8 +14,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from enrich.base.errors import ConfigError, Conflict, HistoryError, Locked
-from enrich.base.extras import UPGRADE
-from enrich.base.failures import describe_error, is_conflict
+from enrich.base.failures import UPGRADE, describe_error, is_conflict
 from enrich.delta.runs import INTENT, OUTCOME, RunRow, RunsTable
 from enrich.delta.tables import read_history
 from enrich.progress import cursor, target

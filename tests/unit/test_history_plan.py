@@ -10,7 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import HistorySpec
-from enrich.delta import feed_starts, tables
+from enrich.delta import tables
+from enrich.progress import continuity
 from enrich.project.compile import compile_job
 from enrich.project.kinds import JOBS
 from enrich.project.project import load_project
@@ -69,7 +70,7 @@ def write(path: Path, *ids: str, mode: str = "append", configuration: dict[str, 
 
 
 def start(path: Path, *stop: int, readable: bool = True) -> int:
-    return feed_starts.find_feed_start(tables.read_state(str(path)), *stop, readable=readable)
+    return continuity.find_feed_start(tables.read_state(str(path)), *stop, readable=readable)
 
 
 def test_a_feed_is_whole_from_where_it_was_switched_on(tmp_path: Path) -> None:
@@ -104,5 +105,5 @@ def test_a_feed_is_whole_from_where_its_files_and_its_log_are(tmp_path: Path) ->
 def test_a_deletion_vector_is_found_by_its_name() -> None:
     # The example of Delta's protocol.
     vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"}
-    found = feed_starts.list_files([{"add": {"path": "file", "deletionVector": vector}}], "add")
+    found = continuity.list_files([{"add": {"path": "file", "deletionVector": vector}}], "add")
     assert list(found) == ["file", "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"]

@@ -20,8 +20,7 @@ from typing import Any
 from enrich.answers.inspection import JobStatus, read_status
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, HistoryError, find_gravest, format_bytes
-from enrich.base.extras import SPARK, install
-from enrich.base.failures import describe_error
+from enrich.base.failures import SPARK, describe_error, install
 from enrich.base.names import CatalogName, find_quarantine, identify
 from enrich.base.result import SKIPPED, name_deployment
 from enrich.base.spec import quote

@@ -24,10 +24,10 @@ from enrich.answers.question import COMBINATION, ROWS, find_cell, trace
 from enrich.answers.reasons import MATCHED, FailingRow, FailingRows, Reason, RuleCauses, explain_cell, sort_causes
 from enrich.base import hints
 from enrich.base.errors import ConfigError
-from enrich.base.extras import EXPECTATIONS, require_extra
+from enrich.base.failures import EXPECTATIONS, require_extra
 from enrich.base.spec import quote
 from enrich.base.suites import SuiteRule
-from enrich.frames.columns import has_null
+from enrich.frames.columns import has_null, write_key
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import require_target
@@ -49,21 +49,8 @@ def failing(
 
     The rules are those that judge each row by itself. Every row that fails has the reason that ``why`` gives for its
     cell in the rule's column; with several columns, that of the first cell whose reason is not ``matched``.
-
-    Args:
-        project: What ``load_project`` gave.
-        job: The job's name.
-        rule: The rule's position in the suite, from 0; None for all of them.
-        spark: A session.
-        show_keys: Keep the keys of failing rows in the rules' ``rows``, at most 100 a rule.
-
-    Returns:
-        One entry a rule, in the order of the suite; the counts of its ``reasons`` add up to ``failed``. ``to_dict()``
-        holds no keys and no values.
-
-    Raises:
-        ConfigError: No such job, no suite, or no such rule among those that judge each row by itself.
-        EnrichError: There is no target, or as from ``why``.
+    ``rule`` is its position in the suite, from 0; None for all. The counts of a rule's ``reasons`` add up to
+    ``failed``. ``show_keys`` keeps at most 100 keys a rule in ``rows``; ``to_dict()`` holds no keys and no values.
     """
     choose_jobs(project, [job], ())
     suite = project.suite(project.jobs[job])
@@ -182,8 +169,7 @@ def _explain(
             rules_of.setdefault(name, []).append(index)
     facts = [F.when(F.col(RULE).isin(indexes), F.col(name)).alias(name) for name, indexes in rules_of.items()]
     # The key as `enrich why` reads it.
-    texts = [F.hex(name) if rows.schema[name].dataType.typeName() == "binary" else F.col(name) for name in side.names]
-    key = F.array(*[text.cast("string") for text in texts]).alias(_KEY)
+    key = F.array(*[write_key(F.col(name), rows.schema[name].dataType) for name in side.names]).alias(_KEY)
     combination = F.to_json(F.struct(*facts)) if facts else F.lit("")
     rows = rows.select(RULE, *facts, key, combination.alias(COMBINATION), *side.names)
     rows = run.keep(rows) if most else rows

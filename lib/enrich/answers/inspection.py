@@ -172,11 +172,7 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
 
 
 def sql(project: Project, job: str) -> str:
-    """Return a job of joins as one SQL query over its sources, which are named by their aliases.
-
-    Raises:
-        ConfigError: No such job, or one of a kind, or with a join, for which SQL has no words.
-    """
+    """Return a job of joins as one SQL query over its sources, named by their aliases; ConfigError: there is none."""
     (name,) = choose_jobs(project, [job], ())
     known = project.jobs[name]
     opened = Workplace(project, [name], run_id="").open_job(known)

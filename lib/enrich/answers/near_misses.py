@@ -101,18 +101,8 @@ def doctor_keys(
 ) -> KeyReport:
     """Count the references of a job that have no partner but nearly match, and suggest what resolves them.
 
-    Looks at the latest versions of the sources.
-
-    Args:
-        project: What ``load_project`` gave.
-        job: The job's name.
-        join: One lookup's alias; None for all.
-        spark: A session.
-        show_keys: Keep near misses with their keys in ``pairs``, at most 100 a join.
-
-    Raises:
-        ConfigError: No such job or join.
-        RunFailed: A snapshot cannot be read.
+    Looks at the latest versions of the sources; ``join``: one lookup's alias, None for all. ``show_keys`` keeps near
+    misses with their keys in ``pairs``, at most 100 a join. ``ConfigError``: no such job or join.
     """
     workplace = Workplace(project, choose_jobs(project, [job], ()), Options(full_refresh=True), "", spark)
     known = project.jobs[job]

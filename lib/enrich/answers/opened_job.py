@@ -50,12 +50,8 @@ def open_recorded(
     """Return where a job is asked about, and the job with its window ending where the target's cursor does.
 
     A session that is built for it fits the tables of the jobs ``beside`` it, too. Without target, the window ends at
-    the latest versions.
-
-    Raises:
-        ConfigError: No such job, or it does not fit its tables.
-        HistoryError: The target's definition or sources are not those that it was written from.
-        DriftError: Somebody else changed the target.
+    the latest versions. Errors: no such job, it does not fit its tables (ConfigError), or its target was written
+    from another definition or other sources (HistoryError), or by somebody else (DriftError).
     """
     workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), Options(), "", spark)
     return workplace, open_consumed(workplace, project.jobs[name])

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.answers import evidence, opened_job, reasons
@@ -47,24 +47,15 @@ def why(
 
     Decided from the sources' versions that the target has consumed, and from their histories. Writes nothing.
 
-    Args:
-        project: What ``load_project`` gave.
-        job: The job's name.
-        key: The target's key: its text or value (``"u1"``, ``101``, a date); for a composite one ``"k1=v1,k2=v2"``,
-            ``["k1=v1", "k2=v2"]``, or a mapping. A list or a mapping with the columns that hold the lookup's key asks
-            for a row that only the lookup of a right or full foreign-key join has.
-        column: A target column; None for all.
-        spark: A session.
-        show_keys: Keep the keys of near misses in the reasons' ``found``.
-
-    Returns:
-        One reason for the row, for each source and for each column; ``to_dict()`` holds no keys and no values.
+    ``key`` is the text or value of the target's key (``"u1"``, ``101``, a date); for a composite one ``"k1=v1,k2=v2"``,
+    ``["k1=v1", "k2=v2"]``, or a mapping. A list or a mapping with the columns that hold the lookup's key asks for a row
+    that only the lookup of a right or full foreign-key join has. ``column``: of the target; None for all.
+    ``show_keys`` keeps the keys of near misses in the reasons' ``found``; ``to_dict()`` holds no keys and no values.
 
     Raises:
         ConfigError: No such job or column, the key has another form, or the lookup's row is not alone.
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
-        RunFailed: A snapshot cannot be read.
     """
     workplace, plan = opened_job.open_recorded(project, job, spark)
     spec, table = plan.spec, plan.target.table
@@ -85,7 +76,8 @@ def why(
         return Why(job, None, unknown, {}, dict.fromkeys(columns, unknown))
 
     def answer(run: Inquiry) -> Why:
-        spec, keys = run.plan.spec, _cast_key(run, side, parts)
+        spec = run.plan.spec
+        keys = run.session.range(1).select(*cast_key(run.session, spec.sources[side.alias], side, parts))
         affected = opened_job.build_affected(run, side, keys)
         # An interval join may give several rows: a cell is null when it is in one of them.
         flags = {each: F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns}
@@ -114,9 +106,8 @@ def why(
     return opened_job.answer_inside(workplace, plan, answer)
 
 
-def _cast_key(run: Run, side: Side, texts: Mapping[str, str]) -> DataFrame:
-    """Return one row with the key's parts in the types, and the form, of the target's key."""
-    source = run.plan.spec.sources[side.alias]
+def cast_key(session: SparkSession, source: SourceSpec, side: Side, texts: Mapping[str, str]) -> list[Column]:
+    """Return the key's parts, literals in the types, and the form, of the target's key; ``source`` is the side's."""
     parts = []
     for name, column, identity in zip(side.names, side.columns, side.identity, strict=True):
         kind, text = source.columns[column], F.lit(texts[identity])
@@ -125,13 +116,12 @@ def _cast_key(run: Run, side: Side, texts: Mapping[str, str]) -> DataFrame:
         else:
             part = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(name_of(kind))
         parts.append(part.alias(name))
-    frame = run.session.range(1).select(*parts)
-    nulls = frame.select(*[F.col(name).isNull() for name in frame.columns]).first() or ()
+    nulls = session.range(1).select(*[part.isNull() for part in parts]).first() or ()
     for is_null, column, identity in zip(nulls, side.columns, side.identity, strict=True):
         if is_null:
             kind = name_of(source.columns[column])
             raise ConfigError(f"the text for the key column {identity!r} is not of type {kind}", hint="correct the key")
-    return frame
+    return parts
 
 
 def _list_needed(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base import context, hints
 from enrich.base.errors import Blocked, DriftError, EnrichError, Locked, find_gravest
-from enrich.base.extras import EXPECTATIONS, require_extra
+from enrich.base.failures import EXPECTATIONS, require_extra
 from enrich.base.result import FAILED, LOCKED, UPDATED, Shown, State, name_deployment, show_jobs
 from enrich.base.spec import quote
 from enrich.base.suites import list_unjudged
@@ -155,19 +155,9 @@ def verify(
 ) -> VerifyResult:
     """Compare targets and quarantines with what their jobs give at the recorded versions, by key and by row.
 
-    Args:
-        project: What ``load_project`` gave.
-        jobs: Names; None for all.
-        repair: Write the difference. Rows of other writers go, gaps close, and ``run`` goes on from the same cursor.
-            The runs table records what was repaired; where nothing was, nothing is recorded.
-        spark: A session, left as it was found; None: the active one, or one is built.
-        on_result: Called with each job's result as it ends.
-
-    Returns:
-        One result a job; a job that cannot be compared is a result, not an exception.
-
-    Raises:
-        ConfigError: An unknown job.
+    ``jobs``: None for all. ``repair`` writes the difference: rows of other writers go, gaps close, and ``run`` goes on
+    from the same cursor; the runs table records what was repaired, and nothing where nothing was. A job that cannot be
+    compared is a result, not an exception; ``on_result`` is called with each. ``ConfigError``: an unknown job.
     """
     names = choose_jobs(project, jobs, ())
     workplace = Workplace(project, names, Options(dry_run=not repair), given=spark)
@@ -370,7 +360,7 @@ def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: i
     """
     from pyspark.sql import functions as F
 
-    from enrich.frames.columns import aggregate, make_comparable
+    from enrich.frames.columns import aggregate, make_comparable, write_key
     from enrich.frames.difference import can_compute
 
     fields, were = ({each.name.lower(): each for each in rows.schema.fields} for rows in (new, old))
@@ -381,9 +371,9 @@ def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: i
         what = "added" if before is None else "gone" if after is None else "type" if before != after else None
         columns[low] = {"name": name, "change": what, "before": before, "after": after, "rows": None}
     parts = [name.lower() for name in (*identity.left, *identity.right)]
+    known = {"compared": False, "columns": [*columns.values()], "added": 0, "gone": 0, "changed": 0}
     if any(columns[low]["change"] is not None for low in parts):
-        rows = {"compared": False, "added": new.count(), "gone": old.count(), "changed": 0}
-        return {**rows, "columns": list(columns.values())}
+        return known | {"added": new.count(), "gone": old.count()}
 
     def pack(rows: DataFrame, row: str) -> DataFrame:
         keys = [part.alias(f"{row}_{name}") for name, part in identity.of().items()]
@@ -405,11 +395,8 @@ def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: i
         flags[low] = there & (~same | is_lost)
     change = F.when(then.isNull(), "added").when(now.isNull(), "gone")
     change = change.when(reduce(or_, flags.values()), "changed")
-    texts = [F.coalesce(F.col(f"{_NEW}_{name}"), F.col(f"{_OLD}_{name}")) for name in identity.names]
-    texts = [
-        F.hex(text) if fields[low].dataType.typeName() == "binary" else text.cast("string")
-        for text, low in zip(texts, parts, strict=True)
-    ]
+    keys = [F.coalesce(F.col(f"{_NEW}_{name}"), F.col(f"{_OLD}_{name}")) for name in identity.names]
+    texts = [write_key(key, fields[low].dataType) for key, low in zip(keys, parts, strict=True)]
     marked = pairs.select(
         change.alias(_CHANGE),
         F.array(*texts).alias("key"),
@@ -418,7 +405,7 @@ def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: i
     sides = ("added", "gone", "changed")
     sums = [F.count_if(F.col(_CHANGE) == side) for side in sides]
     added, gone, changed, *counts = aggregate(marked, *sums, *[F.count_if(f"c{place}") for place in range(len(flags))])
-    keys = [
+    told = [
         (side, {fields[low].name: text for low, text in zip(parts, row["key"], strict=True) if text is not None})
         for side in sides
         if most
@@ -426,5 +413,4 @@ def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: i
     ]
     for low, count in zip(flags, counts, strict=True):
         columns[low]["rows"] = count
-    rows = {"compared": True, "added": added, "gone": gone, "changed": changed}
-    return {**rows, "columns": list(columns.values()), "keys": keys}
+    return known | {"compared": True, "added": added, "gone": gone, "changed": changed, "keys": told}

@@ -43,29 +43,26 @@ def plan(call: Call, /, **asked: Any) -> Answer:
 
 
 def format_plan(found: PlanResult) -> str:
-    """Return the table of a plan, a line a source, and why jobs would be refused.
-
-    ```
-    job        mode         source    versions      commits  affected keys
-    customers  incremental  consents  7->7 (0)            0              0
-                            accounts  3->5 (12)           2             12
-    ```
-    """
+    """Return the table of a plan, a line a source, and why jobs would be refused."""
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
+
+    def show(affected: int | None) -> str:
+        return "all" if affected is None else str(affected)
+
     for job in found.jobs:
         told = (clean(job.job), job.mode or "-")
         said = []
         for alias, source in job.sources.items():
             window = format_window(alias, source).removeprefix(f"{alias} ")
-            rows.append((*told, clean(alias), window, str(source.commits), _format_keys(source.affected_keys)))
+            rows.append((*told, clean(alias), window, str(source.commits), show(source.affected_keys)))
             told = ("", "")
             if (gap := source.gap) is not None:
                 said.append(f"versions {gap[0] + 1} to {gap[1]} of {alias} would be left out")
             if source.compared:
                 said.append(f"the change feed of {alias} does not tell all: its rows at both ends are compared")
         if len(job.sources) != 1:
-            rows.append((*told, "all sources" if job.sources else "-", "-", "-", _format_keys(job.affected_keys)))
+            rows.append((*told, "all sources" if job.sources else "-", "-", "-", show(job.affected_keys)))
         if (cost := job.forecast) is not None and job.has_work:
             sizes = {"reads at most": cost.reads, "writes anew at most": cost.writes}
             sizes["a full refresh would read"] = cost.refresh
@@ -79,10 +76,6 @@ def format_plan(found: PlanResult) -> str:
         notes += [clean(f"{job.job}: {each}") for each in said]
     header = ("job", "mode", "source", "versions (changes)", "commits", "affected keys")
     return "\n".join([format_table(header, rows, right=(4, 5)), *notes])
-
-
-def _format_keys(affected: int | None) -> str:
-    return "all" if affected is None else str(affected)
 
 
 @click.command(epilog="Example: enrich verify customers || enrich verify customers --repair")
@@ -217,6 +210,13 @@ def format_maintenance(found: MaintainResult) -> str:
 # --- questions about rows and keys: why, failing and doctor -----------------------------------------------------------
 
 _NEAR_MISSES = "the keys of near misses"
+_add_key_option = add_option(
+    "--key",
+    "parts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
+)
 
 
 @click.command(
@@ -227,13 +227,7 @@ _NEAR_MISSES = "the keys of near misses"
 @options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
-@add_option(
-    "--key",
-    "parts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
-)
+@_add_key_option
 @options.add_output_option
 @options.add_show_keys_option(_NEAR_MISSES)
 @with_call
@@ -253,6 +247,32 @@ def why(
     asked, cell = (list(parts), key) if parts else (key, column)
     found = enrich.why(call.load_project(), job, asked, cell, show_keys=show_keys)
     return Answer(found.to_dict(), format_answer(found, cell))
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True}, epilog="Example: enrich trace consents_with_email user_4"
+)
+@options.add_job_argument
+@click.argument("key", required=False, metavar="KEY")
+@_add_key_option
+@options.add_output_option
+@with_call
+def trace(call: Call, /, *, job: str, key: str | None, parts: tuple[str, ...]) -> Answer:
+    """Say where a key still stands, until when, and what ends it.
+
+    KEY as for `enrich why`. Looks through sources, target, quarantine and the tables that other jobs of the project
+    make of them: rows, files behind deletion vectors, of change feeds and old versions, logs and checkpoints. Reads the
+    key's columns in all files. No value is printed. Exit 0: nowhere. 3: somewhere.
+    """
+    if (key is None) == (not parts):
+        raise click.UsageError("give the key either as KEY or with --key: enrich trace JOB KEY")
+    found = enrich.trace(call.load_project(), job, list(parts) or key)
+    rows = [
+        (clean(each.table), each.role, each.what, str(len(each.files)), each.until or "-", clean(each.ends))
+        for each in found.places
+    ]
+    table = format_table(("table", "kind", "what", "files", "until", "what ends it"), rows, right=(3,))
+    return Answer(found.to_dict(), table if rows else f"{clean(job)}: the key stands nowhere", found.exit_code)
 
 
 @click.command(epilog="Example: enrich failing consents_with_email 0")

@@ -347,17 +347,17 @@ def validate(call: Call, /, *, offline: bool) -> int:
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
 @click.argument(
     "kind",
-    type=click.Choice(["job", "conf", "tables", "test", "report", "result", "diff"]),
+    type=click.Choice(_SCHEMAS := ["job", "conf", "tables", "test", "report", "result", "diff", "trace"]),
     default="job",
-    metavar="[job|conf|tables|test|report|result|diff]",
+    metavar=f"[{'|'.join(_SCHEMAS)}]",
 )
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
     from enrich.init.schemas import build_schemas
-    from enrich.report.models import build_diff_schema, build_result_schema, build_schema
+    from enrich.report.models import SCHEMAS, build_result_schema, build_schema
 
-    built = {"report": build_schema, "result": build_result_schema, "diff": build_diff_schema}
-    process.say_result(json.dumps(built[kind]() if kind in built else build_schemas()[kind], indent=2))
+    found = build_schema(kind) if kind in SCHEMAS else build_result_schema() if kind == "result" else None
+    process.say_result(json.dumps(found or build_schemas()[kind], indent=2))
     return 0
 
 
@@ -378,6 +378,10 @@ def format_status(jobs: list[dict[str, Any]]) -> str:
     that is not contained, ``days left`` the time until the source forgets it.
     """
     rows: list[tuple[str, ...]] = []
+
+    def show(value: int | None) -> str:
+        return "-" if value is None else str(value)
+
     for job in jobs:
         last = f"{job['last_status']} {job['last_run']}" if job["last_status"] else "never"
         held, failing = "-", "-"
@@ -385,21 +389,17 @@ def format_status(jobs: list[dict[str, Any]]) -> str:
             counted = [rule["failed"] for rule in state["rules"] if rule["failed"] is not None]
             held = str(state["rows"])
             failing = f"{sum(failed > 0 for failed in counted)} of {len(counted)}" if counted else "-"
-        told = (clean(job["job"]), _format_number(job["target_version"]), held, failing, last)
+        told = (clean(job["job"]), show(job["target_version"]), held, failing, last)
         for lag in job["sources"].values():
             *head, outcome = told
             lags = (lag["consumed"], lag["latest"], lag["versions_behind"])
             times = (format_waiting(lag["lag_seconds"]), format_waiting(lag["seconds"]))
             left = "-" if lag["days_left"] is None else f"{lag['days_left']:.1f}"
-            rows.append((*head, clean(lag["alias"]), *map(_format_number, lags), *times, left, outcome))
+            rows.append((*head, clean(lag["alias"]), *map(show, lags), *times, left, outcome))
             told = ("", "", "", "", "")
     shown = format_table(_STATUS, rows, right=(1, 2, 5, 6, 7, 8, 9, 10))
     notes = [clean(f"{job['job']}: {job['note']}") for job in jobs if job["note"]]
     return "\n".join([shown, *notes])
-
-
-def _format_number(value: int | None) -> str:
-    return "-" if value is None else str(value)
 
 
 def format_waiting(seconds: float | None) -> str:
@@ -628,14 +628,5 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     return play(directory, () if everything else sections or (FIRST,), process.say_result)
 
 
-for each in (
-    checks.plan,
-    checks.verify,
-    checks.diff,
-    checks.maintain,
-    checks.failing,
-    checks.why,
-    checks.sql,
-    checks.doctor,
-):
-    cli.add_command(each)
+for name in ("plan", "verify", "diff", "maintain", "failing", "why", "sql", "trace", "doctor"):
+    cli.add_command(getattr(checks, name))

@@ -23,7 +23,7 @@ import click
 from enrich.base import context
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed, find_gravest
-from enrich.base.extras import find_missing_extra
+from enrich.base.failures import find_missing_extra
 from enrich.base.result import RunResult
 
 log = logging.getLogger("enrich")

@@ -75,8 +75,7 @@ class Draft:
 def write_draft(session: SparkSession, table: NewTable, rows: DataFrame, observed: Observation) -> Draft | None:
     """Write rows, of which counts are observed, into the files of a new table.
 
-    Returns:
-        None where that cannot be done, and nothing is left of it.
+    None where that cannot be done, and nothing is left of it.
     """
     jvm: Any = session._jvm
     delta, uri = jvm.org.apache.spark.sql.delta, str(table.uri)

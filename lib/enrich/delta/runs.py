@@ -15,9 +15,8 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import EnrichError, EnvironmentFault, HistoryError, RunFailed
-from enrich.base.extras import UPGRADE
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import deny, is_denied
+from enrich.base.failures import UPGRADE, deny, is_denied
 from enrich.base.stores import find_options
 from enrich.delta.tables import query, query_rows
 

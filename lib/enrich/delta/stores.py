@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import EnvironmentFault, RunFailed
-from enrich.base.extras import STORES, require_extra
-from enrich.base.failures import describe_unreadable
+from enrich.base.failures import STORES, describe_unreadable, require_extra
 from enrich.base.stores import find_options
 
 if TYPE_CHECKING:

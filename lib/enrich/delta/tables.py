@@ -387,16 +387,17 @@ _SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 
 
 def compute_retention(properties: Mapping[str, str]) -> int | None:
     """Return for how many seconds a table's past, its files and log, stays; None if its properties are not clear."""
-    files, log = compute_file_retention(properties), _read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
+    files, log = compute_file_retention(properties), read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
     return None if files is None or log is None else min(files, log)
 
 
 def compute_file_retention(properties: Mapping[str, str]) -> int | None:
     """Return for how many seconds VACUUM has to leave removed files; None if the property is not clear."""
-    return _read_interval(properties.get(KEEPS_FILES, "interval 1 week"))
+    return read_interval(properties.get(KEEPS_FILES, "interval 1 week"))
 
 
-def _read_interval(text: str) -> int | None:
+def read_interval(text: str) -> int | None:
+    """Return the seconds of an interval as properties have it; None where it is not clear."""
     found = _INTERVAL.fullmatch(str(text).strip())
     if found is None:
         return None

@@ -18,7 +18,7 @@ from enrich.answers.reasons import MATCHED, format_keys
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_finding, format_table, format_window
 from enrich.base.errors import ConfigError
-from enrich.base.extras import EXPECTATIONS, SPARK, require_extra
+from enrich.base.failures import EXPECTATIONS, SPARK, require_extra
 from enrich.operations.loading import load_project
 from enrich.project.project import Project
 from enrich.report import write_latest

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from enrich.base import context, hints
 from enrich.base.errors import Blocked, ConfigError, Conflict, EnrichError, RunFailed, refuse_text, show_text
-from enrich.base.extras import SPARK, require_extra
-from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict
+from enrich.base.failures import SPARK, find_condition, find_lack, find_refusal, is_conflict, require_extra
 from enrich.base.files import make_private_directory
 from enrich.base.names import CatalogName, Location, find_quarantine, identify
 from enrich.base.spec import quote

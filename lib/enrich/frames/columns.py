@@ -21,8 +21,7 @@ Ranges = Mapping[str, Range]  # column -> the least and the greatest value
 def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column | str) -> tuple[Row, Ranges]:
     """Count rows, and find the ranges of those columns ``names`` that are whole numbers, short decimals or dates.
 
-    Returns:
-        The number of rows and the values of the aggregates ``more``; the ranges.
+    Out: the number of rows and the values of the aggregates ``more``; the ranges.
     """
     # Others are left out: timestamps, for Python's have another meaning where clocks are put back; fractions, because
     # of NaN; texts, of which Delta keeps but the beginnings; long decimals, which delta-rs keeps as fractions in the
@@ -42,6 +41,11 @@ def _is_exact_in_logs(kind: SparkType) -> bool:
     if isinstance(kind, T.DecimalType):
         return kind.precision <= _DIGITS
     return isinstance(kind, T.IntegralType | T.DateType)
+
+
+def write_key(part: Column, kind: SparkType) -> Column:
+    """Return a part of a key as text, as ``enrich why`` reads it."""
+    return F.hex(part) if isinstance(kind, T.BinaryType) else part.cast("string")
 
 
 def aggregate(frame: DataFrame, *columns: Column | str) -> Row:

@@ -282,9 +282,8 @@ def _pair(
 ) -> DataFrame:
     """Join new and old rows on their identity.
 
-    Returns:
-        The identity's columns, ``_NEW`` and ``_WANTED`` of the new rows, ``_THERE`` (1 when there is an old row),
-        ``_EQUAL`` (1 when it is the same), whether a value has become null, and ``was`` as ``_WAS``.
+    Out: the identity's columns, ``_NEW`` and ``_WANTED`` of the new rows, ``_THERE`` (1 when there is an old row),
+    ``_EQUAL`` (1 when it is the same), whether a value has become null, and ``was`` as ``_WAS``.
     """
     names = identity.names
     stale = stale.withColumnsRenamed({name: f"{name}_old" for name in names})
@@ -380,14 +379,9 @@ _VIOLATED = "__enrich_violated_"
 def complete_rows(rows: DataFrame, table: DataFrame | None, identity: Identity, demands: Demands) -> DataFrame:
     """Return the rows that a difference writes as the table will hold them.
 
-    Args:
-        rows: The identity's columns, ``OPERATION`` and the columns that are written.
-        table: The table's rows with all its columns; None where none of them stay.
-        identity: How rows are told apart.
-        demands: What the table fills in by itself.
-
-    Returns:
-        The identity's columns and those of ``rows`` and of ``table``.
+    In: ``rows``, the identity's columns, ``OPERATION`` and the columns that are written; ``table``, its rows with all
+    its columns, None where none of them stay; ``demands``, what it fills in by itself. Out: the identity's columns and
+    those of ``rows`` and of ``table``.
     """
     written = {name.lower() for name in rows.columns}
     rows = rows.where(F.col(OPERATION).isin("I", "U")) if OPERATION in rows.columns else rows
@@ -493,13 +487,9 @@ class QuarantineIdentity(Identity):
 def stage_quarantined_rows(bad: DataFrame, keyless: DataFrame | None, columns: Sequence[T.StructField]) -> DataFrame:
     """Put the rows that the quarantine gets into one frame.
 
-    Args:
-        bad: The columns of the target's identity, the target's columns and ``_failed``; one row per identity.
-        keyless: The target's columns and ``_failed`` of the rows without key; None for none.
-        columns: The target's columns.
-
-    Returns:
-        The same with the quarantine's identity and ``COPIES``, one row for all rows without key of one content.
+    In: ``bad``, the columns of the target's identity, the target's ``columns`` and ``_failed``, one row per identity;
+    ``keyless``, the target's columns and ``_failed`` of the rows without key, None for none. Out: the same with the
+    quarantine's identity and ``COPIES``, one row for all rows without key of one content.
     """
     failing = bad.withColumns({_CONTENT: F.lit(None).cast("string"), COPIES: F.lit(1).cast("long")})
     if keyless is None:

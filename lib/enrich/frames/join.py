@@ -107,16 +107,10 @@ class StepKind:
     ) -> tuple[tuple[str, ...], DataFrame]:
         """Return what rows refer to, for ``why``; as long as nothing else is said, by the lookup's key alone.
 
-        Args:
-            sources: The job's sources.
-            step: The join.
-            rows: As ``join`` gets them.
-            others: Gives reason -> rows of the lookup, in its columns, that a partner may be among for that reason.
-
-        Returns:
-            The lookup's columns that are compared, and ``__enrich_k*``, ``__enrich_r*`` and ``__enrich_j*`` with their
-            values, one row a reference, nulls included. Where a row of the lookup with these values is not yet a
-            partner, ``VERDICT``, too: why such a reference has one, or why not.
+        In: ``rows``, as ``join`` gets them; ``others`` gives reason -> rows of the lookup, in its columns, that a
+        partner may be among for that reason. Out: the lookup's columns that are compared, and ``__enrich_k*``,
+        ``__enrich_r*`` and ``__enrich_j*`` with their values, one row a reference, nulls included. Where a row of the
+        lookup with these values is not yet a partner, ``VERDICT``, too: why such a reference has one, or why not.
         """
         return sources.spec.sources[step.alias].key, refer(sources, rows, step)
 
@@ -181,9 +175,8 @@ _SALTS = 64
 def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
     """Join the affected rows anew; None: all.
 
-    Returns:
-        ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join, or an interval join),
-        ``LIVE``, one ``name_partners`` a join, and the target's columns; ``WENT`` where rows that went come along.
+    Out: ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join, or an interval join),
+    ``LIVE``, one ``name_partners`` a join, and the target's columns; ``WENT`` where rows that went come along.
     """
     spec = sources.spec
     rows = add_key(spec, apply_steps(sources, affected, spec.steps))
@@ -248,16 +241,10 @@ def find_references(
     If a row differs after ``step`` and not before it, what it refers to is the same at both ends of the window. So the
     references over the rows that the join really sees, at the window's end, lead to every such row.
 
-    Args:
-        sources: The job's sources.
-        step: The join.
-        affected: The rows to look at; None for all.
-        changed: ``__enrich_j*``, the lookup's changed keys, to which references are narrowed.
-        carry: Whether the driving source's struct shall come along where references stand in its rows as they are.
-
-    Returns:
-        ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a right or full foreign-key join) and
-        ``__enrich_j*``, the referenced key without nulls; one row per referenced element.
+    In: ``affected``, the rows to look at, None for all; ``changed``, ``__enrich_j*``, the lookup's changed keys, to
+    which references are narrowed; ``carry``, whether the driving source's struct shall come along where references
+    stand in its rows as they are. Out: ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a right or full
+    foreign-key join) and ``__enrich_j*``, the referenced key without nulls; one row per referenced element.
     """
     spec, kind = sources.spec, sources.kind_of(step)
     before = list_deciding_steps(spec, step)

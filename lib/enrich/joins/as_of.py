@@ -110,14 +110,9 @@ KIND = AsOf()
 def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> DataFrame:
     """Find for each row the latest version of its key that begins not after its moment.
 
-    Args:
-        rows: Among others the columns ``wanted`` and ``SALT``, 0 in rows without a null in these.
-        versions: The key's parts and, last, the time from which a version holds, under any names; without nulls, and
-            no two of them equal.
-        wanted: The parts of the key that a row refers to and, last, its moment, in the types of ``versions``.
-
-    Returns:
-        ``rows`` with ``LATEST``; for less than ``2 ** 32`` versions of one key.
+    In: ``rows`` with ``SALT``, 0 in rows without a null in ``wanted``: the parts of the key that a row refers to and,
+    last, its moment; ``versions``, of the same types, the key's parts and, last, the time from which a version holds,
+    without nulls, no two of them equal. Out: ``rows`` with ``LATEST``; for less than ``2 ** 32`` versions of one key.
     """
     *ours, moment = wanted
     parts = [f"__enrich_v{i}" for i in range(len(ours))]
@@ -163,13 +158,9 @@ def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> Da
     A row has another partner only if the last of all versions until its moment, those that have gone among them, is one
     that has changed. So the rows between a changed version and the next one refer to a changed version, and no others.
 
-    Args:
-        rows: Among others the columns of ``changed``, without nulls; the last one holds the row's moment.
-        versions: The same columns: the versions that are there now.
-        changed: The same columns: those that came, changed or went.
-
-    Returns:
-        The rows that have any version until their moment; the last column holds the time from which the last one holds.
+    In: ``rows`` with the columns of ``changed``, without nulls, the last one the row's moment; ``versions`` that are
+    there now; those that came, ``changed`` or went. Out: the rows that have any version until their moment, the last
+    column the time from which the last one holds.
     """
     names = changed.columns
     keys = changed.select(*names[:-1]).distinct()

@@ -83,11 +83,7 @@ def get_spec(run: Run) -> HistorySpec:
 
 
 def read_changes(run: Run) -> Changes:
-    """Read what each commit of the window did: nothing is netted.
-
-    Raises:
-        HistoryError: The feed, or a snapshot that it begins with, cannot be read.
-    """
+    """Read what each commit of the window did: nothing is netted. What cannot be read is a HistoryError."""
     spec, span = get_spec(run), run.plan.span
     assert span is not None  # noqa: S101 - a history is given one with its window
     alias = spec.driving
@@ -225,8 +221,7 @@ def _search_ends(run: Run, spec: HistorySpec, images: DataFrame) -> tuple[int, i
 def _read_times(run: Run, spec: HistorySpec, span: Span) -> Mapping[int, int]:
     """Return version -> milliseconds since 1970 of the commits after a span's start, and of its start where known.
 
-    Raises:
-        HistoryError: The log has forgotten one.
+    Where the log has forgotten one, that is a HistoryError.
     """
     known = tables.read_commits(tables.open_log(run.plan.tables[spec.driving].uri))
     first = span.start if span.whole or span.compares else span.start + 1
@@ -304,9 +299,7 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
 
     Versions move between the two, when they end and a rule is about that. So a quarantine that is ahead, or was
     restored, may lack one that the target has not got: only the rows that belong to the target's are taken.
-
-    Raises:
-        RefreshNeeded: These rows cannot be read any more.
+    RefreshNeeded: they cannot be read any more.
     """
     target, there, cursor = read_target(run), run.plan.target.quarantine, run.plan.target.cursor
     version = None
@@ -335,11 +328,7 @@ def _refuse_without_rows(run: Run) -> RefreshNeeded:
 
 
 def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataFrame | None:
-    """Return the rows with a key that the quarantine has, or had at a version: the target's columns.
-
-    Raises:
-        HistoryError: The rows of the version cannot be read any more.
-    """
+    """Return the rows with a key that the quarantine has, or had at a version (if not, HistoryError), as the target."""
     there = run.plan.target.quarantine
     if there is None or version is None:
         return None
@@ -367,11 +356,8 @@ def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataF
     """Return what each commit left of each key that it changed.
 
     In: the used columns, ``WEIGHT`` and ``COMMIT``, as ``changes.sum_images`` gives them; ``COMMIT`` and ``FROM``, its
-    time.
-
-    Returns:
-        ``__enrich_k*`` (the source's key, never null), ``COMMIT``, ``FROM``, ``IMAGE`` (null: the row is gone),
-        ``WEIGHT`` (by how many rows the key grew) and ``COME`` (how many rows came).
+    time. Out: ``__enrich_k*`` (the source's key, never null), ``COMMIT``, ``FROM``, ``IMAGE`` (null: the row is gone),
+    ``WEIGHT`` (by how many rows the key grew) and ``COME`` (how many rows came).
     """
     names = name_left_key(len(spec.key))
     parts = name_parts(spec.key, names)
@@ -388,8 +374,7 @@ def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataF
 def take_rows(spec: HistorySpec, rows: DataFrame, since: Column) -> DataFrame:
     """Return the rows of a snapshot, without null keys, as open versions.
 
-    Returns:
-        ``__enrich_k*`` (the source's key), ``FROM``, ``TO`` (null) and ``IMAGE``.
+    Out: ``__enrich_k*`` (the source's key), ``FROM``, ``TO`` (null) and ``IMAGE``.
     """
     parts = name_parts(spec.key, name_left_key(len(spec.key)))
     ends = F.lit(None).cast("timestamp").alias(TO)
@@ -422,10 +407,8 @@ def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> Da
     """Compute the versions of all keys in ``base`` and ``events``.
 
     In: the versions before the events, as ``take_rows`` gives them, of which those that have ended stay as they are;
-    what the commits did after that, as ``find_events`` gives it.
-
-    Returns:
-        ``__enrich_k*`` (key and time), ``LIVE`` (always true) and the target's columns.
+    what the commits did after that, as ``find_events`` gives it. Out: ``__enrich_k*`` (key and time), ``LIVE`` (always
+    true) and the target's columns.
     """
     names = name_left_key(len(spec.key))
     opened = base.where(F.col(TO).isNull()).withColumn(COMMIT, F.lit(_BASE).cast("long"))

@@ -193,11 +193,8 @@ def get_interval(step: Step) -> specs.Interval:
 def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images: DataFrame | None = None) -> DataFrame:
     """Return which driving rows are near which rows of a lookup: ``__enrich_k*`` and ``__enrich_r*``.
 
-    Args:
-        sources: The job's sources.
-        step: The interval join.
-        keys: ``__enrich_k*`` of the driving rows to look at; None for all.
-        images: The lookup's rows to look at, in its own columns; None for its snapshot.
+    In: ``__enrich_k*`` of the driving rows to look at, None for all; the lookup's rows to look at, in its own columns,
+    None for its snapshot.
     """
     near, source = get_interval(step), sources.spec.sources[step.alias]
     rights = name_right_key(len(source.key))

@@ -87,14 +87,8 @@ def _take_id(spec: JoinSpec, step: Step) -> Column:
 def collect_elements(elements: DataFrame, identity: Sequence[str], lookup: SourceSpec, step: Step) -> DataFrame:
     """Gather the elements of each row again, ordered by their position alone (a payload may hold a map), and count.
 
-    Args:
-        elements: ``identity``, ``__enrich_at`` (the position), ``__enrich_item``, ``__enrich_id``, the lookup's struct.
-        identity: The columns that tell rows apart.
-        lookup: The source that is looked up.
-        step: The list join.
-
-    Returns:
-        ``identity``, ``__enrich_list`` and ``COUNTED``; rows without elements are left out.
+    In: ``identity``, which tells rows apart, ``__enrich_at`` (the position), ``__enrich_item``, ``__enrich_id``, the
+    lookup's struct. Out: ``identity``, ``__enrich_list`` and ``COUNTED``; rows without elements are left out.
     """
     is_matched, is_null = F.col(step.alias).isNotNull(), F.col(_ID).isNull()
     # The id is named as the lookup's key; the struct's other fields and the lookup's columns follow.

@@ -91,11 +91,8 @@ def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:
 def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None) -> DataFrame:
     """Compute the mirror's rows for the affected values; None: for all.
 
-    In: the used columns of the master at the window's end, no null in the key.
-
-    Returns:
-        ``__enrich_k*`` (the value), ``LIVE`` (always true), ``HOLDERS`` (how many keys hold the value) and the target's
-        columns.
+    In: the used columns of the master at the window's end, no null in the key. Out: ``__enrich_k*`` (the value),
+    ``LIVE`` (always true), ``HOLDERS`` (how many keys hold the value) and the target's columns.
     """
     names = name_left_key(len(spec.value))
     parts = {name: take_column(column) for name, column in zip(names, spec.value, strict=True)}

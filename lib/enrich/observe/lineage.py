@@ -43,7 +43,7 @@ from openlineage.client.transport.http import HttpConfig, HttpTransport
 from openlineage.client.transport.transport import Transport
 
 from enrich.base.errors import EnrichError
-from enrich.base.extras import read_version
+from enrich.base.failures import read_version
 from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import CREATE, LOCKED, REWRITE, Finding, JobResult
 from enrich.base.schemas import fields_of, kind_of, name_of

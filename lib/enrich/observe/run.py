@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
-from enrich.base.extras import LINEAGE, install
+from enrich.base.failures import LINEAGE, install
 from enrich.base.result import SKIPPED, JobResult, RunResult
 from enrich.delta.runs import RunsTable
 from enrich.operations.loading import choose_jobs, read_run_options

@@ -25,14 +25,9 @@ def load_project(
 ) -> Project:
     """Read a project's files; no table is touched and no JVM starts.
 
-    Args:
-        path: The project directory; None: the nearest parent of the current directory that has jobs/ and conf/.
-        target: The deployment, a file of conf/.
-        all_suites: Also read the suites that no job names.
-        needs_jobs: Whether a project without a job is refused; tables can be loaded before there is one.
-
-    Raises:
-        ConfigError: With one fault for each thing that is wrong; ``exit_code`` is 2.
+    ``path``: its directory, else the nearest parent of the current one that has jobs/ and conf/. ``target``: a file of
+    conf/. ``all_suites``: also those that no job names. ``needs_jobs``: tables can be loaded before there is a job. The
+    ConfigError has one fault for each thing that is wrong.
     """
     project = project_files.load_project(path, target, all_suites=all_suites, needs_jobs=needs_jobs)
     faults = [fault for job in project.jobs.values() for fault in check_file(job)]

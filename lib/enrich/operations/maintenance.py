@@ -101,13 +101,8 @@ def maintain(
 ) -> MaintainResult:
     """Put the files of tables in shape, and remove those that nobody needs; no row changes.
 
-    With ``sources``, the sources of these jobs are vacuumed, too, as far as no job of the project needs them.
-
-    Returns:
-        One entry a table; a table that fails is a result, not an exception.
-
-    Raises:
-        ConfigError: An unknown job.
+    With ``sources``, the sources of these jobs are vacuumed, too, as far as no job of the project needs them. A table
+    that fails is a result, not an exception; an unknown job is a ConfigError.
     """
     keeper = _Keeper(Workplace(project, choose_jobs(project, jobs, exclude), given=spark))
     context.begin_run(keeper.workplace.run_id)
@@ -199,9 +194,7 @@ class _Keeper:
     def _check_readers(self, name: str, uri: str) -> int:
         """Return for how many hours a table keeps removed files, if no job has yet to read what is as old.
 
-        Raises:
-            ConfigError: What the table promises cannot be understood.
-            HistoryError: A job has yet to read what is almost as old, or nobody knows what it has read.
+        Else, or where nobody knows what a job has read, that is a HistoryError.
         """
         history = tables.open_log(uri)
         state, commits = tables.read_open_state(history), tables.read_commits(history)

@@ -1,26 +1,31 @@
-"""Say what a run would do, before anything is written: versions, commits, changed and affected keys, refusals.
+"""Say what a run would do, before anything is written: versions, changed and affected keys, refusals, and its cost.
 
 ``enrich plan`` takes no lock and writes no row, and starts a JVM only for jobs whose sources moved: keys are counted by
-the steps that a run takes.
+the steps that a run takes. What it reads and does to its target is forecast from logs and the footers of files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from enrich.base import result
-from enrich.base.errors import find_gravest
+from enrich.base import hints, result
+from enrich.base.errors import Blocked, find_gravest, format_bytes
+from enrich.base.failures import SPARK, require_extra
 from enrich.base.names import identify
-from enrich.base.result import Shown, SourceWindow, Told, name_deployment, show_jobs
-from enrich.delta import tables
-from enrich.operations.forecast import DESCRIBE, IDLE, SWITCH, Forecast, foresee
+from enrich.base.result import BLOCKED, Extent, JobResult, Shown, SourceWindow, Told, name_deployment, show_jobs
+from enrich.base.spec import quote
+from enrich.base.suites import TARGET
+from enrich.delta import extents, tables
+from enrich.joins import find_kind
 from enrich.operations.loading import choose_jobs, read_run_options
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
-from enrich.progress.plan import BOOTSTRAP, Plan
+from enrich.progress.plan import BOOTSTRAP, FULL_REFRESH, Plan
 from enrich.progress.since import Said
 from enrich.project.models import Job
 from enrich.project.project import Project, find_edges
@@ -30,6 +35,34 @@ if TYPE_CHECKING:
 
     from enrich.base.spec import Affected
     from enrich.steps.source_changes import Changes
+
+
+@dataclass(frozen=True)
+class Forecast(Told):
+    """What a run would do to one target.
+
+    Attributes:
+        strategy: ``create rewrite compare merge cursor nothing``; a merge that brings new rows alone is an append.
+        reads: About: the files in which the sources' commits tell what changed, and those of the tables beside them;
+            the bytes of the columns that are read, as often as they are.
+        writes: About: the files of a small target or of one that is written anew; else the affected rows, each as large
+            as the target's on average, in one file more than they are spread over. None where nobody knows.
+        optimize: Why it would run OPTIMIZE on the target after its commit; None when nothing calls for it yet.
+        refresh: What a full refresh would read, where that is no more than the run reads for at least half of the
+            target's rows; None elsewhere. The run does not turn into one: its rules would judge other rows (ADR 16).
+    """
+
+    strategy: str
+    why: str
+    reads: Extent
+    writes: Extent | None = None
+    optimize: str | None = None
+    refresh: Extent | None = None
+
+
+IDLE = Forecast(result.NOTHING, "no source has changed", Extent(), Extent())
+SWITCH = replace(IDLE, why="no source has changed; the target's change feed is switched on for its first reader")
+DESCRIBE = replace(IDLE, why="no source has changed; the target gets the comments that the files have for it")
 
 
 @dataclass(frozen=True)
@@ -105,10 +138,8 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
 ) -> PlanResult:
     """Say what ``run`` with the same arguments would take, compute and refuse; nothing is written.
 
-    Without ``spark``, the active session is used, or one is built when keys must be counted.
-
-    Raises:
-        ConfigError: An unknown job, or an option that cannot be honoured.
+    Without ``spark``, the active session is used, or one is built when keys must be counted. An unknown job, or an
+    option that cannot be honoured, is a ConfigError.
     """
     names = choose_jobs(project, jobs, exclude)
     options = read_run_options(
@@ -184,3 +215,165 @@ def _count_keys(plan: Plan, session: SparkSession, found: JobPlan) -> JobPlan:
             refused = gate.refuse_run(closed, plan)
             return replace(found, refused=refused.error, exit_code=refused.exit_code)
         return found
+
+
+# --- the forecast: what a run reads and writes; no row is read for that -----------------------------------------------
+
+
+def refuse_beyond_cap(plan: Plan) -> JobResult | None:
+    """Return the result of a job that would read more than ``--max-bytes``; None for any other. Nothing is read."""
+    cap, name = plan.options.max_bytes, plan.job.job
+    if cap is None:
+        return None
+    require_extra(SPARK)
+    found = foresee_reads(plan)[0].bytes
+    if found <= cap:
+        return None
+    allowing = hints.run(name, replace(plan.asked, max_bytes=found))
+    said = f"job {name!r} would read about {format_bytes(found)}, and --max-bytes allows {format_bytes(cap)}"
+    hint = f"nothing was read or written; `{hints.plan(name)}` says why, and `{allowing}` allows it"
+    known = JobResult(name, BLOCKED, plan.mode, dict(plan.window), findings=plan.unjudged, state=plan.recorded_state)
+    return known.failed_with(Blocked(said, hint=hint))
+
+
+def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | None = None) -> Forecast:
+    """Tell what a run would do; ``affected``: None for no key, and for all in a run that computes everything."""
+    moved = {}
+    if changed is not None:
+        moved = {alias: alias not in changed.net or changed.net[alias].grown > 0 for alias in changed.differing}
+    reads, read = foresee_reads(plan, moved)
+    if not plan.everything and (affected is None or not affected.count):
+        why = "the record lacks counts of the whole target" if plan.lacks_state else "no change reaches the target"
+        return Forecast(result.CURSOR, why, reads, Extent())
+    target = plan.target.table
+    there = extents.measure_table(target.uri) if target is not None else Extent()
+    if affected is None or plan.everything:
+        if target is None:
+            return Forecast(result.CREATE, "there is no target yet", reads)
+        if plan.rewrites:
+            why = (
+                "the target's table cannot hold the rows as they are" if plan.outgrown else "the definition has changed"
+            )
+            return Forecast(result.REWRITE, why, reads, there)
+        why = "every row is computed and compared with the target"
+        return Forecast(result.COMPARE, why, reads, None, _foresee_upkeep(plan))
+    why = f"{', '.join(sorted(read))} must be read, too" if read else "the feeds hold all rows that are needed"
+    state, writes, refresh = plan.recorded_state, None, None
+    if state is not None:
+        if state.rows:  # else the target has none to go by
+            size = ceil(affected.count * there.bytes / state.rows)
+            writes = Extent(min(there.files, affected.count) + 1, size)
+        # A full refresh of a history may lose something.
+        if 2 * affected.count >= state.rows and not plan.spec.remembers:
+            refresh = foresee_reads(replace(plan, mode=FULL_REFRESH))[0]
+    marks = "deletion vectors mark the rows that go"
+    if there.bytes <= extents.SMALL_TABLE:
+        writes, marks = there, "the target is small: files with changed rows are written anew"
+    is_worth = refresh is not None and refresh.bytes <= reads.bytes
+    upkeep = _foresee_upkeep(plan)
+    return Forecast(result.MERGE, f"{why}; {marks}", reads, writes, upkeep, refresh if is_worth else None)
+
+
+def _foresee_upkeep(plan: Plan) -> str | None:
+    """Return why a run that writes rows would run OPTIMIZE, going by the files that the target has now."""
+    table = plan.target.table
+    if table is None or plan.optimize is None or not plan.optimize.after_commit:
+        return None
+    return extents.find_need(table.uri, plan.optimize)
+
+
+def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[Extent, set[str]]:
+    """Return what a run reads, and the sources whose tables it reads beside their feeds.
+
+    ``moved``: alias of each source that differs -> whether rows of new keys may have come; None: nobody knows yet, and
+    all with commits do.
+    """
+    spec, target, beside = plan.spec, plan.target.table, plan.target.quarantine
+    there = extents.measure_table(target.uri) if target is not None else Extent()
+    sizes = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
+
+    @cache
+    def measure_share(alias: str, names: tuple[str, ...]) -> float:
+        layout = plan.tables[alias].layout
+        stored = [layout[name].get(f".{quote(name)}", name) for name in names]
+        return extents.find_share(plan.tables[alias].uri, stored)
+
+    used = {alias: tuple(source.columns) for alias, source in spec.sources.items()}
+    feeds = {} if plan.everything else {alias: _measure_feed(plan, alias, sizes[alias]) for alias in plan.window}
+    if moved is None:
+        moved = {alias: True for alias, each in feeds.items() if each.bytes}
+    if (ends := _find_ends(plan, moved)) is not None and target is not None:
+        there = extents.measure_near(target.uri, spec.identity[0], ends)
+        near = {alias: spec.sources[alias].key[0] for alias in _list_sharing(plan)}
+        sizes |= {alias: extents.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()}
+    costs = [(each.bytes, alias, used[alias]) for alias, each in feeds.items()]
+    scans, beside_it = list[tuple[str, tuple[str, ...]]](), Extent()
+    if plan.everything or moved or plan.unsearched:
+        from enrich.delta.sink import wants_places
+
+        scans += [(alias, tuple(names or used[alias])) for alias, names in find_kind(spec).list_reads(plan, moved)]
+        scans += [(alias, used[alias]) for alias, window in plan.window.items() if window.gap is not None]
+        # Of the keys that a feed names, the other rows are read, too.
+        scans += [(alias, used[alias]) for alias in moved if spec.sources[alias].is_derived]
+        if beside is not None:  # it has rows without a key, which no feed names: they are in the driving source
+            scans.append((spec.driving, used[spec.driving]))
+            beside_it = extents.measure_table(beside.table.uri)
+        # The target's old rows are read; a MERGE finds the files with such rows once more, and writes these anew.
+        rules = plan.judging_suite.rules if plan.judging_suite is not None else ()
+        others = [rule for rule in rules if rule.judged_scope == TARGET and not rule.spec.is_row]
+        once_more = (spec.remembers or not wants_places(target), plan.lacks_state, bool(others))
+        times = 1 if plan.everything else 1 + sum(once_more)
+        beside_it += replace(there, bytes=there.bytes * times)
+    elif plan.lacks_state:
+        scans, beside_it = [*used.items()], there
+    read = {alias for alias, _ in scans} | plan.unsearched
+    # Two rows with one key are looked for where rows of new keys may have come.
+    grown = {*spec.sources} if plan.everything else {alias for alias, new in moved.items() if new}
+    searched = [a for a in grown | plan.unsearched if spec.sources[a].is_searched and not spec.remembers]
+    costs += [(sizes[alias].bytes, alias, names) for alias, names in scans]
+    costs += [(sizes[alias].bytes, alias, spec.sources[alias].key) for alias in searched]
+    files = sum(each.files for each in (*feeds.values(), *[sizes[alias] for alias in read]))
+    found = Extent(files, ceil(sum(size * measure_share(alias, names) for size, alias, names in costs)))
+    return found + beside_it, read
+
+
+def _list_sharing(plan: Plan) -> set[str]:
+    """Return the sources that have the target's key."""
+    return {plan.spec.driving, *[step.alias for step in plan.spec.steps if step.shares_key]}
+
+
+def _find_ends(plan: Plan, moved: Collection[str]) -> tuple[int, int] | None:
+    """Return between which keys all changes lie where these alone are affected: files beyond are skipped; else None."""
+    spec = plan.spec
+    alone = spec.key_columns == spec.sources[spec.driving].key and {*moved} <= _list_sharing(plan)
+    if not alone or not moved or spec.remembers or spec.interval_step is not None or spec.right_step() is not None:
+        return None
+    if plan.everything or plan.again or plan.lacks_state or plan.unsearched:
+        return None
+    found = []
+    for alias in moved:
+        start, to = plan.window[alias].start, plan.window[alias].to
+        versions = range(to if start is None else start + 1, to + 1)
+        found.append(extents.find_ends(plan.tables[alias].uri, versions, spec.sources[alias].key[0]))
+    known = [each for each in found if each is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(found) else None
+
+
+def _measure_feed(plan: Plan, alias: str, there: Extent) -> Extent:
+    """Measure the files in which the commits that a run reads of a source tell what changed.
+
+    Where a feed does not tell all, it is the source's table at both ends of the range, each about as large as now.
+    """
+    window, uri, found, versions = plan.window[alias], plan.tables[alias].uri, Extent(), set[int]()
+    for first, last in {(window.to if window.start is None else window.start, window.to), *plan.again.get(alias, ())}:
+        if first == last:
+            continue
+        from enrich.steps.source_changes import keeps_layout, read_range
+
+        told, inside = read_range(plan, alias, (first, last)), {*range(first + 1, last + 1)}
+        apart = {*told.repartitioned} if plan.spec.remembers else set()  # they are compared one by one
+        if not plan.spec.remembers and not (told.is_whole and keeps_layout(plan, alias, (first, last))):
+            apart, inside = {last}, set()
+        found += sum((there + there for _ in apart), Extent())
+        versions |= inside - apart
+    return found + sum((extents.measure_feed(uri, version) for version in versions), Extent())

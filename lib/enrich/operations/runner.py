@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from enrich.base import context, hints
 from enrich.base.errors import SourceMoved
-from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import describe_error
+from enrich.base.failures import EXPECTATIONS, describe_error, require_extra
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.delta import extents, locks
 from enrich.delta.runs import FORMAT, OUTCOME, RunRow
-from enrich.operations.forecast import refuse_beyond_cap
+from enrich.operations.planning import refuse_beyond_cap
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan

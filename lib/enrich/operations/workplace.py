@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from enrich.base import context, hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, RefreshNeeded
-from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import describe_error, find_value_fault
+from enrich.base.failures import SPARK, describe_error, find_value_fault, require_extra
 from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, JobSpec

@@ -106,11 +106,7 @@ class Cursor:
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Cursor:
-        """Read a record back.
-
-        Raises:
-            HistoryError: A newer release has written it.
-        """
+        """Read a record back; a HistoryError where a newer release has written it."""
         require_known(found, f"the target of {found['job']!r}")
         known: dict[str, Any] = {each.name: found.get(each.name) for each in fields(Cursor)}
         known["sources"] = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}

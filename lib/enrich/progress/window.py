@@ -28,8 +28,8 @@ from enrich.base import hints
 from enrich.base.errors import ANOTHER_TARGET, ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import BEFORE_ALL, SourceWindow
 from enrich.delta import tables
-from enrich.delta.feed_starts import find_feed_start
 from enrich.delta.tables import TableState
+from enrich.progress.continuity import find_feed_start
 from enrich.progress.cursor import Mark
 from enrich.progress.plan import Asked, Moment, OpenJob, Span, find_moment, spell
 
@@ -173,10 +173,7 @@ def find_since(opened: OpenJob) -> dict[str, int]:
     """Return the version that ``--since`` means for the source of a history; empty when it says nothing of it.
 
     A time says how much to take once more, as in a crontab. Where the history or the feed begins later, it means the
-    first version that can be taken again; a version that is named is not moved.
-
-    Raises:
-        EnrichError: As ``find_version``; of a time only when it cannot be read.
+    first version that can be taken again; a version that is named is not moved. Errors: as ``find_version``.
     """
     name, alias, since = opened.job.job, opened.spec.driving, opened.options.since
     is_time = isinstance(find_moment(since, alias), datetime)
@@ -202,10 +199,8 @@ def find_since(opened: OpenJob) -> dict[str, int]:
 def go_on(opened: OpenJob, at: SourceWindow, again: Sequence[Range]) -> tuple[Span, SourceWindow]:
     """Return the span and the window of an incremental run; they start later than they should where the feed is lost.
 
-    ``at`` is the window as cursor and options say it, ``again`` what is taken once more.
-
-    Raises:
-        HistoryError: The feed is lost, and that is not allowed; or of what shall be taken again.
+    ``at`` is the window as cursor and options say it, ``again`` what is taken once more. A feed that is lost is a
+    HistoryError where that is not allowed.
     """
     job, alias, asked = opened.job.job, opened.spec.driving, opened.asked
     table, mark = opened.tables[alias], opened.target.marks[alias]

@@ -109,17 +109,10 @@ def load_project(
     needs_jobs: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> Project:
-    """Read a project's files; no table is touched and no JVM starts.
+    """Read a project's files, as ``enrich.load_project``, which also checks expressions and columns.
 
-    Args:
-        path: The project directory, as for ``enrich.load_project``, which also checks expressions and columns.
-        target: The deployment.
-        all_suites: Read the suites that no job names, too.
-        needs_jobs: Whether a project without a job is none.
-        environ: What ``${NAME}`` in ``conf/`` stands for; None: this process's environment.
-
-    Raises:
-        ConfigError: With one fault for each thing that is wrong, in the order of files and lines.
+    ``environ``: what ``${NAME}`` in ``conf/`` stands for; None: this process's environment. The faults of a ConfigError
+    are in the order of files and lines.
     """
     reader = _Reader(find_project(path, needs_jobs=needs_jobs), os.environ if environ is None else environ)
     deployments = reader.files("conf", _YAML)

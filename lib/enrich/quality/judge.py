@@ -180,14 +180,9 @@ def find_failing(
     3, none
     ```
 
-    Args:
-        frame: Rows with the target's columns.
-        rules: Row rules that ``count_rules`` has counted without an error.
-        labels: What ``label_rows`` gave for them.
-        kept: The columns to keep.
-
-    Returns:
-        ``kept`` and ``RULE``, the rule's index. Read the rows within ``silence_gx``.
+    In: ``frame``, rows with the target's columns; ``rules`` that ``count_rules`` has counted without an error;
+    ``labels``, what ``label_rows`` gave for them; ``kept``, the columns to keep. Out: ``kept`` and ``RULE``, the
+    rule's index. Read the rows within ``silence_gx``.
     """
     shared = [rule for rule in rules if not needs_own_rows(rule)]
     parts = [(frame, shared)] if shared else []

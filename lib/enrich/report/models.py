@@ -26,6 +26,10 @@ class JsonModel(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return self.model_dump(mode="json", by_alias=True)
+
 
 class Attempt(JsonModel):
     """One run of one job."""
@@ -245,10 +249,6 @@ class Report(JsonModel):
         """The jobs, those with the most serious verdict first; else in their order."""
         return sorted(self.jobs, key=lambda job: get_args(Verdict).index(job.verdict))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values for JSON."""
-        return self.model_dump(mode="json", by_alias=True)
-
 
 class ColumnDiff(JsonModel):
     """A column of the target, on one side or on both."""
@@ -278,20 +278,40 @@ class JobDiff(JsonModel):
     columns: tuple[ColumnDiff, ...]
     keys: tuple[tuple[str, dict[str, str]], ...] = Field((), exclude=True)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of ``--output json``, without keys."""
-        return self.model_dump(mode="json")
+
+class KeyPlace(JsonModel):
+    """Where a key still stands: files of one kind in one table."""
+
+    table: str = Field(description="As a job file names it.")
+    role: Literal["source", "target", "quarantine"]
+    what: Literal["row", "masked", "old_version", "change_feed", "log"] = Field(
+        description="A row, or files that have it all the same; docs/erasure.md says what each word means."
+    )
+    files: tuple[str, ...] = Field(description="The files' names.")
+    until: str | None = Field(description="When they may go, in ISO 8601, UTC; null: not by themselves.")
+    ends: str = Field(description="What ends it, then.")
 
 
-def build_diff_schema() -> dict[str, Any]:
-    """Return the JSON Schema of what ``enrich diff`` answers."""
-    return finish_schema("diff", "What a changed job would change", JobDiff.model_json_schema(mode="serialization"))
+class KeyTrace(JsonModel):
+    """What ``enrich trace`` found."""
+
+    job: str
+    deployment: str
+    exit_code: int = Field(description="0: the key stands nowhere; 3: somewhere.")
+    places: tuple[KeyPlace, ...]
 
 
-def build_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a report."""
-    found = Report.model_json_schema(by_alias=True, mode="serialization")
-    return finish_schema("report", "A report of enrich", found)
+SCHEMAS: Mapping[str, tuple[str, type[JsonModel]]] = {
+    "report": ("A report of enrich", Report),
+    "diff": ("What a changed job would change", JobDiff),
+    "trace": ("Where a key still stands", KeyTrace),
+}
+
+
+def build_schema(kind: str = "report") -> dict[str, Any]:
+    """Return the JSON Schema of a report, or of what a command answers."""
+    title, model = SCHEMAS[kind]
+    return finish_schema(kind, title, model.model_json_schema(by_alias=True, mode="serialization"))
 
 
 def build_result_schema() -> dict[str, Any]:

@@ -221,16 +221,7 @@ def _tell_judged(job: JobReport, run: Run) -> Part:
 
 
 def format_report(report: Report) -> str:
-    """Return the report for a terminal, verdict first, plain ASCII but for names, which are cleaned.
-
-    ```
-    warned  2 jobs: 1 warned, 1 passed
-
-    customers  warned  last run updated 2026-11-21T10:00:00Z
-      table now: 1 of 2 rules fails; this run: 1 failed, 1 passed
-      ...
-    ```
-    """
+    """Return the report for a terminal, verdict first, plain ASCII but for names, which are cleaned."""
     verdict = f"{_colour(report.verdict)}  {report.headline}"
     lines = [f"{verdict}, deployment {clean(report.deployment)}, {report.generated}"]
     for job in report.worst_first:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from enrich.base.errors import EnvironmentFault
-from enrich.base.extras import SPARK, describe_missing, install
+from enrich.base.failures import SPARK, describe_missing, install
 from enrich.base.names import POSITIONAL
 
 log = logging.getLogger(__name__)

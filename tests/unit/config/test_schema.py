@@ -27,7 +27,7 @@ def print_schema(kind: str) -> str:
 
 
 def test_the_files_are_current() -> None:
-    kinds = ("job", "conf", "tables", "report", "result", "test", "diff")
+    kinds = ("job", "conf", "tables", "report", "result", "test", "diff", "trace")
     for kind in kinds:
         file = (ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8")
         assert file == print_schema(kind), f"enrich schema {kind} > conf/schema/{kind}.schema.json"

@@ -101,8 +101,7 @@ def explain_constant(parts: tuple[str, ...]) -> str | None:
 def parse_expression(text: str, scope: NameResolver) -> Expression:
     """Check a Spark SQL scalar expression over the names in ``scope``.
 
-    Raises:
-        ExpressionError: When it is not provably a single harmless one; says where, and what to write instead.
+    One that is not provably a single harmless one is an ExpressionError, which says where, and what to write instead.
     """
     reading = read_tokens(tokenize(text), scope)
     tokens = reading.tokens[:-1]

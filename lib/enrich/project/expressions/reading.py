@@ -112,8 +112,7 @@ class _Frame:
 class Reading:
     """The tokens of a text, read as one scalar expression over ``resolver``.
 
-    Raises:
-        ExpressionError: It is none, or one that Spark might read in another way.
+    An ExpressionError: it is none, or one that Spark might read in another way.
     """
 
     def __init__(self, tokens: tuple[Token, ...], resolver: NameResolver) -> None:

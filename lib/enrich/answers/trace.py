@@ -1,0 +1,261 @@
+"""Find where a key of a job still stands, until when, and what ends it: ``enrich trace``. No value leaves this module.
+
+The tables are those to which jobs of the project take the key unchanged, or from which they have it. In each of them:
+
+    row            of the version that stands now
+    masked         in a file of this version, behind a deletion vector
+    old_version    in a file of an earlier version that is still there
+    change_feed    in a file that only the change feed has
+    log            a least or greatest value, or a condition, in a commit, checksum or checkpoint
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial, reduce
+from operator import and_
+from urllib.parse import unquote
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from enrich.answers.opened_job import list_sides
+from enrich.answers.question import cast_key, read_key
+from enrich.base import hints
+from enrich.base.errors import EnrichError
+from enrich.base.names import find_quarantine, identify
+from enrich.base.schemas import find, name_of
+from enrich.base.spec import FILE, NORMALISERS, TEXT_TYPE, DataType, JobSpec, quote
+from enrich.delta import tables
+from enrich.delta.stores import open_files
+from enrich.delta.tables import KEEPS_LOG, compute_file_retention, read_interval
+from enrich.frames.columns import write_key
+from enrich.frames.normalise import normalise
+from enrich.operations.loading import choose_jobs
+from enrich.operations.workplace import Workplace
+from enrich.progress.plan import OpenJob, Options
+from enrich.project.kinds import JOBS
+from enrich.project.kinds.syntax import IDENTITY
+from enrich.project.models import Job
+from enrich.project.project import Project
+from enrich.report.models import KeyPlace, KeyTrace
+from enrich.report.text import format_moment
+
+_LOG, _SIDECARS, _FEED, _TIME, _DAY = "_delta_log/", "_delta_log/_sidecars/", "_change_data/", "__enrich_time", 86400
+_SHORTENED = 32  # characters that logs have of a text
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A table that has the key."""
+
+    label: str  # as files name it
+    uri: str
+    columns: Sequence[str]  # those with the key's parts, in order
+    writer: Job | None  # the job of the project that writes it
+    role: str
+
+
+def trace(project: Project, job: str, key: object, *, spark: SparkSession | None = None) -> KeyTrace:
+    """Find where a key of a job still stands; ``key`` in the forms that ``why`` takes, of a history its source's."""
+    (name,) = choose_jobs(project, [job], ())
+    workplace = Workplace(project, [name], Options(dry_run=True), "", spark)
+
+    def search(opened: OpenJob, session: SparkSession) -> KeyTrace:
+        side, *_ = list_sides(opened.spec)
+        source, (found, steps) = opened.spec.sources[side.alias], _list_tables(workplace, opened)
+        parts = cast_key(session, source, side, read_key(key, side.identity))
+        wanted = _Key(parts, [source.columns[column] for column in side.columns], steps)
+        places = tuple(place for each in found for place in _search(session, each, wanted))
+        return KeyTrace(job=name, deployment=project.deployment, exit_code=3 if places else 0, places=places)
+
+    try:
+        return workplace.open_inside(workplace.open_job(project.jobs[name]), search)
+    except Exception as error:  # what Spark raises becomes one line without values
+        raise workplace.describe(project.jobs[name], error) from error
+
+
+def _list_tables(workplace: Workplace, opened: OpenJob) -> tuple[list[_Table], list[str]]:
+    """Return the tables that have the job's key, and the normalisers that one of the jobs applies to it."""
+    project, found, steps = workplace.project, dict[str, _Table](), set[str]()
+    writers = {workplace.spot(each.target.table): each for each in project.jobs.values()}
+
+    def add(reference: str, columns: Sequence[str]) -> None:
+        uri = workplace.locate(project.location(reference))
+        if uri is None or identify(uri) in found or not tables.exists(uri):
+            return
+        writer, beside = writers.get(identify(uri)), workplace.locate(find_quarantine(project.location(reference)))
+        found[identify(uri)] = _Table(reference, uri, columns, writer, "source" if writer is None else "target")
+        if writer is not None and beside is not None and tables.exists(beside):
+            found[identify(beside)] = _Table(reference, beside, columns, writer, "quarantine")
+
+    specs = {opened.job.job: opened.spec}
+    for name, other in project.jobs.items():
+        with suppress(EnrichError):  # a job that cannot be opened says why when it is asked itself
+            specs.setdefault(name, workplace.open_job(other).spec)
+    side, *_ = list_sides(opened.spec)
+    add(opened.job.sources[side.alias].table, side.columns)
+    before = -1
+    while before != (before := len(found)):  # as far as one table leads to another
+        for name, spec in specs.items():
+            for alias, source in project.jobs[name].sources.items():
+                pairs, tables_of = _pair_columns(spec, alias), (source.table, project.jobs[name].target.table)
+                back = {theirs: ours for ours, theirs in pairs.items()}
+                for (near, far), same in ((tables_of, pairs), (tables_of[::-1], back)):
+                    known = found.get(workplace.spot(near) or "")
+                    if known is not None and {*known.columns} <= {*same}:
+                        add(far, [same[column] for column in known.columns])
+                        steps |= {*spec.sources[alias].normalise}
+    return list(found.values()), [step for step in NORMALISERS if step in steps]
+
+
+def _pair_columns(spec: JobSpec, alias: str) -> dict[str, str]:
+    """Return the columns of a source that a job's target has unchanged, but for the form of its key: theirs."""
+    pairs = dict[str, str]()
+    for name, origins in JOBS[spec.kind].trace(spec).items():
+        pairs |= {column: name for (place, column), how in origins.items() if (place, how) == (alias, IDENTITY)}
+    side, *_ = list_sides(spec)
+    sharing = {step.alias: spec.sources[step.alias].key for step in spec.steps if step.shares_key}
+    return pairs | dict(zip(({side.alias: side.columns} | sharing).get(alias, ()), side.identity, strict=False))
+
+
+@dataclass(frozen=True)
+class _Key:
+    """The key's parts and their types; of texts, all that ``steps`` bring into one form are the same."""
+
+    parts: Sequence[Column]
+    kinds: Sequence[DataType]
+    steps: Sequence[str]
+
+    def equals(self, values: Sequence[Column | None], *, in_log: bool = False) -> Column:
+        """Tell whether values are the key, as far as they are there; logs have long texts and times shortened."""
+
+        def form(value: Column, kind: str) -> Column:
+            if kind.startswith(TEXT_TYPE):
+                value = normalise(value, self.steps)
+                return F.left(value, F.lit(_SHORTENED)) if in_log else value
+            return F.date_trunc("minute", value) if in_log and kind.startswith("timestamp") else value
+
+        known = zip(values, self.parts, map(str, self.kinds), strict=True)
+        return reduce(
+            and_, [form(v, kind) == form(part, kind) for v, part, kind in known if v is not None], F.lit(True)
+        )
+
+    def is_named(self, condition: Column, kinds: Sequence[T.DataType]) -> Column:
+        """Tell whether a condition, as Spark writes it into a commit, has all parts of the key."""
+        texts = [condition, *map(write_key, self.parts, kinds)]
+        plain = [F.translate(each, "\\", "") for each in texts]  # backslashes stand before quotes
+        ends = F.lit(r"(?i)(?<![\w#])\Q"), F.lit(r"\E(?:L|S|Y|D|BD)?(?!\w)")
+        return reduce(and_, [F.regexp_like(plain[0], F.concat(ends[0], text, ends[1])) for text in plain[1:]])
+
+
+def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlace]:
+    """Yield the places in one table where the key stands."""
+    from pyarrow.fs import FileSelector, PyFileSystem
+
+    uri, tell = table.uri.rstrip("/"), partial(_tell, table)
+    log = tables.open_log(uri)
+    state = tables.read_open_state(log)
+    names = [find(name, state.columns) or name for name in table.columns]
+    rows = session.read.format("delta").option("versionAsOf", state.version).load(uri)
+    rows = rows.select(*map(quote, names), F.col("_metadata.file_name").alias(FILE))
+    live = rows.where(key.equals([F.col(quote(name)) for name in names])).select(FILE).distinct()
+    if with_rows := {_name_file(row[0]) for row in live.collect()}:
+        yield tell("row", with_rows)
+    infos = PyFileSystem(open_files(uri)).get_file_info(FileSelector("", recursive=True))
+    listed = [info.path for info in infos if info.is_file]
+    there = {
+        each: f"{uri}/{each}" for each in (_FEED, _LOG, _SIDECARS) if any(path.startswith(each) for path in listed)
+    }
+    stored = {state.layout[name].get(f".{quote(name)}", name): rows.schema[name].dataType for name in names}
+    fields = ", ".join(f"{quote(name)} {kind.simpleString()}" for name, kind in stored.items())
+    # Files lack the columns by which a table is partitioned: there the other parts of the key have to do.
+    own = [None if name in state.partitions else F.col(quote(at)) for name, at in zip(names, stored, strict=True)]
+    folders = [uri, *[there[each] for each in (_FEED,) if each in there]]
+    inside = _list_files(_read_files(session, "parquet", folders, "*.parquet", fields).where(key.equals(own)))
+    active = {_name_file(path) for path in log.get_add_actions().column("path").to_pylist()}
+    if masked := inside.keys() & active - with_rows:
+        yield tell("masked", masked)
+    for version in tables.list_log(uri)[0]:  # VACUUM counts from when a commit removed a file
+        for each in tables.actions(uri, version, "remove") or ():
+            name, at = _name_file(each["remove"]["path"]), (each["remove"].get("deletionTimestamp") or 0) / 1000
+            inside |= {name: max(inside[name], at)} if name in inside else {}
+    fed, keeps = (
+        {_name_file(path) for path in listed if path.startswith(_FEED)},
+        compute_file_retention(state.properties),
+    )
+    for what, is_fed in (("old_version", False), ("change_feed", True)):
+        if gone := {name: at for name, at in inside.items() if name not in active and (name in fed) == is_fed}:
+            yield tell(what, gone, None if keeps is None else max(gone.values()) + keeps)
+    folders = [there[each] for each in (_LOG, _SIDECARS) if each in there]
+    if logged := _list_files(_find_in_log(session, folders, stored, key)):
+        keeps = read_interval(state.properties.get(KEEPS_LOG, "interval 30 days"))
+        # Delta removes what is older than the beginning of the day that lies so far back.
+        yield tell("log", logged, None if keeps is None else ((max(logged.values()) + keeps) // _DAY + 1) * _DAY)
+
+
+def _find_in_log(session: SparkSession, folders: list[str], stored: dict[str, T.DataType], key: _Key) -> DataFrame:
+    """Return the commits, checksums and checkpoints that have the key as an end of a file or in a condition."""
+    typed, texts = (
+        " struct<minValues: struct<{0}>, maxValues: struct<{0}>>".format(
+            ", ".join(f"{quote(name)}: {form or kind.simpleString()}" for name, kind in stored.items())
+        )
+        for form in (None, "string")
+    )
+    add = f"struct<stats: string, partitionValues: map<string, string>, stats_parsed: {typed}>"
+    entry = f"add {add}, remove {add}, cdc {add}, allFiles array<{add}>"
+    entry += ", commitInfo struct<operationParameters: map<string, string>>"
+    rows = _read_files(session, "json", folders, "*.{json,crc}", entry)
+    rows = rows.unionByName(_read_files(session, "parquet", folders, "*.parquet", entry))
+    files = F.concat(F.array("add", "remove", "cdc"), F.coalesce("allFiles", F.array()))
+    ends = rows.select(FILE, _TIME, F.explode(files).alias("add")).select(FILE, _TIME, "add.*")
+    sides = [
+        side[end] for side in (F.from_json("stats", texts), F.col("stats_parsed")) for end in ("minValues", "maxValues")
+    ]
+    values = []
+    for place, (name, kind) in enumerate(zip(stored, key.kinds, strict=True)):
+        known = F.array(*[side[name].cast("string") for side in sides], F.col("partitionValues")[name])
+        ends = ends.withColumn(f"part{place}", F.explode(F.array_distinct(F.array_compact(known))))
+        values.append(F.col(f"part{place}").try_cast(name_of(kind)))
+    said = F.map_filter("commitInfo.operationParameters", lambda name, _: F.contains(name, F.lit("redicate")))
+    named = rows.where(key.is_named(F.concat_ws(" ", F.map_values(said)), [*stored.values()]))
+    return ends.where(key.equals(values, in_log=True)).select(FILE, _TIME).union(named.select(FILE, _TIME))
+
+
+def _read_files(session: SparkSession, form: str, folders: list[str], names: str, fields: str) -> DataFrame:
+    """Return what files have in some fields, with the files' names and times."""
+    options = {"pathGlobFilter": names, "recursiveFileLookup": "true", "__globPaths__": "false"}
+    told = F.col("_metadata.file_name").alias(FILE), F.unix_micros("_metadata.file_modification_time").alias(_TIME)
+    return session.read.format(form).schema(fields).options(**options).load(folders).select("*", *told)
+
+
+def _list_files(rows: DataFrame) -> dict[str, float]:
+    """Return the files of some rows, and when they were written."""
+    return {_name_file(name): at / 1e6 for name, at in rows.select(FILE, _TIME).distinct().collect()}
+
+
+def _name_file(path: str) -> str:
+    return unquote(path).rpartition("/")[2]
+
+
+def _tell(table: _Table, what: str, files: Iterable[str], until: float | None = None) -> KeyPlace:
+    """Return a place with the command that ends it."""
+    name, job = quote("delta", table.uri), table.writer
+    ends = f"VACUUM {name}" if job is None else hints.maintain(job.job)
+    if what == "log":
+        ends = "the first checkpoint after that"
+    elif what == "masked":
+        ends = f"REORG TABLE {name} APPLY (PURGE), then {ends}"
+    elif what == "row" and job is None:
+        ends = "the source's owner deletes the row"
+    elif what == "row" and job is not None:
+        keeps = job.remembers and getattr(job.history, "on_delete", "end") == "end"
+        ends = f"history: {{on_delete: erase}} in {job.file}, then {hints.refresh(job.job)}"
+        ends = ends if keeps else f"{hints.run(job.job)}, once no source has it"
+    at = None if until is None else format_moment(datetime.fromtimestamp(until, UTC))
+    known = {"table": table.label, "role": table.role, "what": what, "files": sorted(files), "until": at, "ends": ends}
+    return KeyPlace.model_validate(known)

@@ -1,0 +1,143 @@
+"""``enrich trace``: where a key stands after it was deleted, until the last file and the last line of a log is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jsonschema import Draft7Validator
+
+import enrich
+from enrich.delta.sink import hold_settings
+from enrich.report.models import build_schema
+
+if TYPE_CHECKING:
+    from enrich.report.models import KeyTrace
+    from kit.command import Call
+    from kit.lab import Lab
+
+PAST = """\
+job: past
+kind: history
+sources: {accounts: {table: accounts, key: id}}
+from: accounts
+history: {columns: [email], on_delete: ON_DELETE}
+target: {table: past}
+"""
+SOURCES, MADE = ("consents", "accounts"), ("customers", "past")
+OLD = 40 * 86400
+
+
+def trace(lab: Lab, key: object, job: str = "customers") -> KeyTrace:
+    found = enrich.trace(enrich.load_project(lab.home), job, key, spark=lab.spark)
+    told = json.dumps(found.to_dict())
+    Draft7Validator(build_schema("trace")).validate(json.loads(told))
+    assert str(key) not in told.replace(lab.home.name, "")
+    return found
+
+
+def places(found: KeyTrace) -> dict[str, set[str]]:
+    tables: dict[str, set[str]] = {}
+    for each in found.places:
+        tables.setdefault(each.table, set()).add(each.what)
+    return tables
+
+
+def empty(lab: Lab, table: str) -> None:
+    """Do what the answer names: write files anew, and remove those that no version has any more."""
+    uri, session = lab.path(table), lab.spark
+    session.sql(f"REORG TABLE delta.`{uri}` APPLY (PURGE)")
+    settings = {
+        "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # else VACUUM lists files in hundreds of tasks
+    }
+    with hold_settings(session, settings):
+        session.sql(f"VACUUM delta.`{uri}` RETAIN 0 HOURS")
+
+
+def forget(lab: Lab, table: str) -> None:
+    """Let the log forget, at a checkpoint, what is older than it keeps."""
+    uri, session = lab.path(table), lab.spark
+    for file in (Path(uri) / "_delta_log").rglob("*"):
+        os.utime(file, (file.stat().st_mtime - OLD,) * 2)
+    jvm: Any = session.sparkContext._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    jvm.org.apache.spark.sql.delta.DeltaLog.forTable(session._jsparkSession, uri).checkpoint()
+
+
+def test_a_key_is_found_until_nothing_has_it_any_more(joined: Lab, call: Call) -> None:
+    joined.job(PAST.replace("ON_DELETE", "end"))
+    vectors = "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
+    joined.spark.sql(f"ALTER TABLE delta.`{joined.path('accounts')}` {vectors}")
+    assert joined.run("past").status == "created"
+    found = trace(joined, "u1")
+    assert found.exit_code == 3
+    assert {table for table, what in places(found).items() if "row" in what} == {*SOURCES, *MADE}
+
+    # Deleted at its sources, it leaves the targets; a history that ends keeps it, one that erases does not.
+    for table in SOURCES:
+        joined.spark.sql(f"DELETE FROM delta.`{joined.path(table)}` WHERE id = 'u1'")
+    assert joined.run_all().exit_code == 0
+    (kept,) = [each for each in trace(joined, "u1").places if each.what == "row"]
+    assert (kept.table, kept.until) == ("past", None)
+    assert "on_delete: erase" in kept.ends
+    joined.job(PAST.replace("ON_DELETE", "erase"))
+    assert joined.run("past", full_refresh=True).exit_code == 0
+    told = trace(joined, "u1")
+    everywhere = places(told)
+    assert not any("row" in what for what in everywhere.values())
+    assert {"masked", "log"} <= everywhere["accounts"], "behind a deletion vector"
+    assert everywhere["consents"] == {"old_version", "change_feed", "log"}
+    assert {"old_version", "log"} <= everywhere["customers"]
+    assert all(each.until is not None for each in told.places if each.what != "masked")
+    ends = {each.ends for each in told.places if each.what == "old_version"}
+    assert ends == {f"VACUUM `delta`.`{joined.path('consents')}`", "enrich maintain customers", "enrich maintain past"}
+
+    # What the answer names is done: what is left are logs, until time passes and they are forgotten.
+    for table in (*SOURCES, *MADE):
+        empty(joined, table)
+    assert {what for each in places(trace(joined, "u1")).values() for what in each} == {"log"}
+    for table in SOURCES:
+        joined.spark.sql(f"UPDATE delta.`{joined.path(table)}` SET id = 'u9' WHERE id = 'u2'")
+    assert joined.run_all().exit_code == 0
+    for table in (*SOURCES, *MADE):
+        forget(joined, table)
+    ended = call("trace", "customers", "--key", "id=u1")
+    assert (ended.exit_code, ended.stdout) == (0, "customers: the key stands nowhere\n")
+    assert {job.status for job in joined.run_all().jobs} == {"unchanged"}
+
+
+VISITS = """\
+job: visits
+sources: {seen: {table: seen, key: [day, who], normalise: [trim, lower]}}
+from: seen
+select: {day: seen.day, person: seen.who}
+target: {table: visits}
+"""
+
+
+def test_a_key_of_several_parts_is_found_in_each_of_its_forms(consents: Lab, call: Call) -> None:
+    uri = consents.path("seen")
+    consents.spark.sql(
+        f"CREATE TABLE delta.`{uri}` (day DATE, who STRING) USING delta PARTITIONED BY (day)"
+        " TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name')"
+    )
+    consents.spark.sql(
+        f"INSERT INTO delta.`{uri}` VALUES ('2026-01-01', ' Ann'), ('2026-01-02', 'cy'), ('2026-01-01', 'bo')"
+    )
+    consents.job(VISITS)
+    assert consents.run("visits").status == "created"
+    key = {"day": "2026-01-01", "person": "ann"}
+    shown = call("trace", "visits", "day=2026-01-01,person=ann")
+    assert (shown.exit_code, [line.split()[:3] for line in shown.stdout.splitlines()[1:]]) == (
+        3,
+        [[table, role, what] for table, role in (("seen", "source"), ("visits", "target")) for what in ("row", "log")],
+    )
+    consents.spark.sql(f"DELETE FROM delta.`{uri}` WHERE day = '2026-01-01' AND who = ' Ann'")
+    assert consents.run("visits").status == "updated"
+    left = places(trace(consents, key, "visits"))
+    assert ({"old_version", "log"} <= left["seen"], "row" in left["seen"] | left["visits"]) == (True, False)
+    assert call("trace", "visits", "ann").exit_code == 2
+    assert call("trace", "visits").exit_code == 2
