@@ -124,8 +124,8 @@ def _keeping_keys(condition: str, *aliases: str) -> Plant:
     def plant(patch: Patch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
 
-        def around(net: Any, feed: DataFrame, source: Any) -> Any:
-            found = net(feed, source)
+        def around(net: Any, feed: DataFrame, source: Any, keep: Any) -> Any:
+            found = net(feed, source, keep)
             if source.alias not in aliases:
                 return found
             kept = found.keys.where(~is_mine(F.col("__enrich_j0")) | F.expr(condition.format(weight=WEIGHT)))

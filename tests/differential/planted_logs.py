@@ -31,6 +31,7 @@ def _deriving(wrong: Callable[[DataFrame, SourceSpec], tuple[DataFrame, SourceSp
             if not source.is_derived:
                 return derive(rows, source, *also)  # type: ignore[no-any-return]
             key = F.col(quote(source.key[0]))
+            rows = rows.localCheckpoint(eager=False)  # every bug reads them once more, and would plan them once more
             other, spec = wrong(rows.where(is_mine(key)), source)
             right: DataFrame = derive(rows.where(~is_mine(key)), source, *also)
             return right.unionByName(derive_rightly(other, spec, *also).select(*right.columns))

@@ -51,3 +51,16 @@ def test_a_feed_is_not_read_in_an_unknown_way(
     monkeypatch.setattr(spark, "_jvm", classes)
     with pytest.raises(EnvironmentFault, match="in a way that enrich does not know"):
         reads.read_change_feed(spark, str(tmp_path / "items"), (-1, 0), ["id"])
+
+
+def test_a_kept_frame_has_no_past(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is made of it, joins with itself included, is planned from there on; an unknown Spark keeps the past."""
+    kept = spark.range(3).where("id > 0").persist()
+    found: Any = reads.forget_past(kept)
+    assert found._jdf.queryExecution().analyzed().nodeName() == "InMemoryRelation"
+    assert sorted(row.id for row in found.join(found, on="id").unionByName(kept).collect()) == [1, 1, 2, 2]
+    kept.unpersist()
+    assert found.count() == 2, "computed again"
+    jvm = cast("Any", spark._jvm)
+    monkeypatch.setattr(spark, "_jvm", SimpleNamespace(org=SimpleNamespace(apache=jvm.java)))
+    assert reads.forget_past(kept) is kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlparse
 
 from delta.tables import DeltaTable
@@ -150,6 +150,17 @@ def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], col
     weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
     commit = F.col(_VERSION).alias(COMMIT)
     return feed.select(*[F.col(quote(name)).alias(name_inside(name)) for name in columns], weight.alias(WEIGHT), commit)
+
+
+def forget_past(frame: DataFrame) -> DataFrame:
+    """Return a persisted frame with no other plan: Spark goes through a frame's whole plan for each one made of it."""
+    read, jvm = cast("Any", frame._jdf), cast("Any", frame.sparkSession._jvm)
+    try:
+        plan = read.queryExecution().withCachedData()
+        found = jvm.org.apache.spark.sql.classic.Dataset.ofRows(read.sparkSession(), plan)
+    except (Py4JError, TypeError):  # another Spark: the frame as it is says the same
+        return frame
+    return ClassicDataFrame(found, frame.sparkSession)
 
 
 def _read_behind(spark: SparkSession, feed: DataFrame, last: int, columns: Sequence[str]) -> DataFrame:

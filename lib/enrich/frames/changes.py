@@ -17,7 +17,7 @@ update whose key moves K1 -> K2       -a of K1, +a of K2
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_inside, name_refer
 from enrich.frames import columns, normalise
 from enrich.frames.columns import Ranges, add_up, drop_nulls, has_null, keep_in_ranges, name_parts
 
+Keep = Callable[[DataFrame], DataFrame]
 ROWS, KEYS = "__enrich_rows", "__enrich_keys"
 _BIT, _COME, _IMAGES = "__enrich_bit", "__enrich_come", "__enrich_images"
 
@@ -40,7 +41,6 @@ class NetChanges:
     images: DataFrame  # the used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0)
     # ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows each grew.
     keys: DataFrame
-    persisted: tuple[DataFrame, ...]  # frames to release: ``images``, and what ``keys`` comes from
     count: int  # number of ``keys``
     null_keys: int  # rows come whose key has a null
     null_images: int  # images, come or gone, whose key has a null
@@ -60,13 +60,13 @@ class NetChanges:
         return self.keys.drop(WEIGHT)
 
 
-def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
+def compute_net_changes(feed: DataFrame, source: SourceSpec, keep: Keep) -> NetChanges:
     """Net a feed, the used columns of ``source`` and ``WEIGHT`` (+1 or -1) in any order, in one pass."""
-    images = sum_images(feed, source).persist()
+    images = keep(sum_images(feed, source))
     names = name_reference(len(source.key))
     rows_come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
     sums = F.sum(WEIGHT).alias(WEIGHT), F.sum(rows_come).alias(_COME), F.count("*").alias(_IMAGES)
-    every = images.select(*name_parts(source.key, names), WEIGHT).groupBy(*names).agg(*sums).persist()
+    every = keep(images.select(*name_parts(source.key, names), WEIGHT).groupBy(*names).agg(*sums))
     is_null = has_null(names)
     counts = (
         F.count_if(~is_null),
@@ -81,8 +81,7 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
         every, names, *counts
     )
     keys = every.where(~is_null).select(*names, WEIGHT)
-    kept = (images, every)
-    return NetChanges(images, keys, kept, count, nulls, null_images, come, grown, shrunk, crowded, ranges)
+    return NetChanges(images, keys, count, nulls, null_images, come, grown, shrunk, crowded, ranges)
 
 
 @dataclass(frozen=True)
@@ -91,23 +90,22 @@ class Touched:
 
     images: tuple[DataFrame, ...]  # frames of the used columns, ``WEIGHT`` and ``COMMIT``, one a range; not persisted
     keys: DataFrame  # ``__enrich_j*`` of the keys, distinct, without nulls
-    persisted: tuple[DataFrame, ...]  # frames to release: what ``keys`` comes from
     count: int  # number of ``keys``
     null_keys: int  # number of keys with a null
     # The ranges whose rows at both ends were compared, because the feed does not tell all.
     compared: tuple[tuple[int, int], ...] = ()
 
 
-def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
+def find_touched_keys(feed: DataFrame, source: SourceSpec, keep: Keep) -> Touched:
     """Find the keys that the commits of a feed changed; rows that a commit lists without changing them do not count.
 
     In: the used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
     """
     images = sum_images(feed, source, COMMIT)
-    every = take_keys(images, source).distinct().persist()
+    every = keep(take_keys(images, source).distinct())
     keys = drop_nulls(every)
     count = keys.count()
-    return Touched((images,), keys, (every,), count, every.count() - count)
+    return Touched((images,), keys, count, every.count() - count)
 
 
 _BASE, _AT, _UNTIL = -1, "__enrich_at", "__enrich_until"
@@ -136,10 +134,8 @@ def follow_rows(images: DataFrame, now: DataFrame, source: SourceSpec) -> DataFr
     # The states of a key: before the first commit that touches it, and after each.
     at = keyed.select(*map(quote, key), F.explode(F.array(F.lit(_BASE).cast("long"), COMMIT)).alias(_AT)).distinct()
     until = F.lead(_AT).over(Window.partitionBy(*map(quote, key)).orderBy(_AT)).alias(_UNTIL)
-    states = at.select("*", until)
-    rows = moves.join(states, on=key, how="inner").where(F.col(COMMIT) <= F.col(_AT))
-    rows = sum_images(rows, source, _AT, _UNTIL)
-    rows = normalise.derive_rows(rows, source, _AT, _UNTIL)
+    rows = moves.join(at.select("*", until), on=key, how="inner").where(F.col(COMMIT) <= F.col(_AT))
+    rows = normalise.derive_rows(sum_images(rows, source, _AT, _UNTIL), source, _AT, _UNTIL)
     come = rows.where(F.col(_AT) != _BASE).withColumns({WEIGHT: F.lit(1), COMMIT: F.col(_AT)})
     gone = rows.where(F.col(_UNTIL).isNotNull()).withColumns({WEIGHT: F.lit(-1), COMMIT: F.col(_UNTIL)})
     found = sum_images(come.unionByName(gone), source, COMMIT)

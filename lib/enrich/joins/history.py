@@ -203,7 +203,7 @@ def _count(run: Run, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> t
         (rows,) = net_changes.count_rows((run.read_source(spec.driving), spec.source, False))
         come, keyless = rows.rows + rows.null_keys, rows.null_keys
     names = name_reference(len(spec.key))
-    return net_changes.Touched((images,), keys.toDF(*names), (), keys.count(), null_images), come, keyless
+    return net_changes.Touched((images,), keys.toDF(*names), keys.count(), null_images), come, keyless
 
 
 def _search_ends(run: Run, spec: HistorySpec, images: DataFrame) -> tuple[int, int]:

@@ -75,9 +75,8 @@ class Run:
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
-        frame = frame.persist()
-        self.cleanup.callback(frame.unpersist)
-        return frame
+        self.cleanup.callback(frame.persist().unpersist)
+        return reads.forget_past(frame)
 
     def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
         """Return the rows of a source, at the window's end unless told otherwise, with a whole key or without."""
@@ -143,10 +142,8 @@ class Run:
 
 
 def compute_once(frame: DataFrame) -> DataFrame:
-    """Return a frame that is computed once, when it is first read, and whose plan does not grow with its past.
-
-    The plan of what reads a persisted frame twice contains its plan twice: with each join of a chain it would grow.
-    """
+    """Return a frame that is computed once, when it is first read, and whose plan does not grow with its past."""
+    # What reads a persisted frame twice has its physical plan twice: with each join of a chain it would grow.
     return frame.localCheckpoint(eager=False)
 
 

@@ -24,7 +24,7 @@ from enrich.delta import reads, tables
 from enrich.delta.tables import Told, find_damage
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
-from enrich.frames.changes import NetChanges, RowCounts, Touched
+from enrich.frames.changes import Keep, NetChanges, RowCounts, Touched
 from enrich.frames.columns import count_with_ranges, drop_nulls, keep_in_ranges, lacks_value, unite
 from enrich.joins import find_kind
 from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FeedResult = TypeVar("FeedResult", NetChanges, Touched)
+Netting = Callable[[DataFrame, SourceSpec, Keep], FeedResult]
 
 
 def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
@@ -209,16 +210,13 @@ def _read_again(run: Run, alias: str) -> Touched:
     keys = run.keep(unite([each.keys for each in found]).distinct())
     images = tuple(frame for each in found for frame in each.images)
     compared = tuple(window for each in found for window in each.compared)
-    return Touched(images, keys, (), keys.count(), sum(each.null_keys for each in found), compared)
+    return Touched(images, keys, keys.count(), sum(each.null_keys for each in found), compared)
 
 
-def _read(
-    run: Run, alias: str, window: tuple[int, int], by: Callable[[DataFrame, SourceSpec], FeedResult]
-) -> FeedResult:
+def _read(run: Run, alias: str, window: tuple[int, int], by: Netting[FeedResult]) -> FeedResult:
     """Read a range of a source's change feed; where it does not tell all, compare the two snapshots instead."""
     source, uri = run.plan.spec.sources[alias], run.plan.tables[alias].uri
     names = list(source.columns)
-
     pass_point("feed_of_source.before")
     found = None
     if read_range(run.plan, alias, window).is_whole and keeps_layout(run.plan, alias, window):
@@ -246,25 +244,23 @@ def _read(
             hint = f"run `{hints.refresh(run.plan.job.job)}`"
             raise HistoryError(f"{said}: {told or tell_unreadable(error)}", hint=hint) from error
     pass_point("feed_of_source.after")
-    for frame in found.persisted:
-        run.cleanup.callback(frame.unpersist)
     return found
 
 
-def _follow(run: Run, alias: str, feed: DataFrame, by: Callable[[DataFrame, SourceSpec], FeedResult]) -> FeedResult:
+def _follow(run: Run, alias: str, feed: DataFrame, by: Netting[FeedResult]) -> FeedResult:
     """Read what a feed of a source's table says of the source: the one place where changes of rows become its own."""
     source = run.plan.spec.sources[alias]
     feed = normalise.normalise_keys(feed, source)
     if not source.is_derived:
-        return by(feed, source)
+        return by(feed, source, run.keep)
     if by is not net_changes.compute_net_changes:
         # Whatever event was the last one of its key at some time is there now, or was removed meanwhile.
         images = run.keep(net_changes.sum_images(feed, source, COMMIT))
         told = {WEIGHT: F.lit(1), COMMIT: F.lit(None).cast("long")}
-        return by(images.unionByName(read_touched_rows(run, alias, images).withColumns(told)), source)
+        return by(images.unionByName(read_touched_rows(run, alias, images).withColumns(told)), source, run.keep)
     images = run.keep(net_changes.sum_images(feed.withColumn(COMMIT, F.lit(0).cast("long")), source, COMMIT))
     now = run.keep(read_touched_rows(run, alias, images))
-    found = by(net_changes.follow_rows(images, now, source), source)
+    found = by(net_changes.follow_rows(images, now, source), source, run.keep)
     assert isinstance(found, NetChanges)  # noqa: S101 - that is what nets
     looked_at, marked = normalise.count_derived(now, source)
     # Rows of one key may come and go while none of them is a row of the source; but the quarantine has them all.
