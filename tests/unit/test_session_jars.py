@@ -137,16 +137,16 @@ def test_the_digests_of_every_release_that_works_are_shipped():
     assert (RELEASE.spark, RELEASE.delta) in jars.PAIRS
 
 
-@pytest.mark.parametrize(("spark", "minor"), [("4.0.1", "4.0"), ("4.1.4", "4.1")])
+@pytest.mark.parametrize(("spark", "minor"), [("4.0.1", "4.0"), ("4.1.4", "4.1"), ("4.2.0", "4.2")])
 def test_the_installed_pyspark_decides_which_jars_are_taken(monkeypatch, spark, minor):
     monkeypatch.setattr(jars, "version", {"pyspark": spark, "delta-spark": "4.4.0"}.__getitem__)
     assert Release.installed() == Release(minor, "4.4.0")
 
 
 def test_releases_that_were_not_tried_together_are_refused(monkeypatch):
-    monkeypatch.setattr(jars, "version", {"pyspark": "4.2.1", "delta-spark": "4.4.1"}.__getitem__)
+    monkeypatch.setattr(jars, "version", {"pyspark": "4.3.0", "delta-spark": "4.4.0"}.__getitem__)
     said = fault(Release.installed)
-    assert "pyspark 4.2.1 and delta-spark 4.4.1 are installed" in said
+    assert "pyspark 4.3.0 and delta-spark 4.4.0 are installed" in said
     assert "pyspark 4.0 with delta-spark 4.4.0 or pyspark 4.1 with delta-spark 4.4.0" in said
     assert "enrich-delta[spark]" in said
 

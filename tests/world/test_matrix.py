@@ -1,6 +1,6 @@
-"""Other versions than those of constraints.txt: Spark 4.0, Python 3.12; test_image.py has Python 3.13 and Java 21.
+"""Other versions than those of constraints.txt: Spark 4.0 and 4.2, Python 3.12; test_image.py has Python 3.13 and Java 21.
 
-Spark 4.0 plays the parts of the demo about a table join, as-of joins and a history, and a scenario of an interval join.
+They play the parts of the demo about a table join, as-of joins and a history, and a scenario of an interval join.
 """
 
 from __future__ import annotations
@@ -39,13 +39,14 @@ def play_demo(environment: Environment, directory: Path, *sections: str) -> None
     assert "Every round was as expected" in played.stdout
 
 
-def test_spark_4_0_plays_the_demo(wheel: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("minor", ["4.0", "4.2"])
+def test_another_spark_plays_the_demo(wheel: Path, tmp_path: Path, minor: str) -> None:
     pins = tmp_path / "constraints.txt"
-    pins.write_text(re.sub(r"(?m)^pyspark==.*$", "pyspark==4.0.*", PINS.read_text()))
+    pins.write_text(re.sub(r"(?m)^pyspark==.*$", f"pyspark=={minor}.*", PINS.read_text()))
     environment = make_environment(tmp_path / "venv")
     environment.install(f"{wheel}[all]", constraints=pins)
     version = "import pyspark; print(pyspark.__version__)"
-    assert must_run([environment.python, "-c", version], cwd=tmp_path).startswith("4.0.")
+    assert must_run([environment.python, "-c", version], cwd=tmp_path).startswith(f"{minor}.")
     play_demo(environment, tmp_path, "consents", "moments", "history")
     home = write_payments(tmp_path / "payments")
     tested = environment.enrich("test", cwd=home, timeout=900)

@@ -29,12 +29,13 @@ from enrich.base.names import POSITIONAL
 log = logging.getLogger(__name__)
 
 SCALA = "2.13"
-PAIRS = (("4.0", "4.4.0"), ("4.1", "4.4.0"))
+PAIRS = (("4.0", "4.4.0"), ("4.1", "4.4.0"), ("4.2", "4.4.0"))
 """Spark's minor version and Delta's version, where both were tried together: docs/adr/0018-distribution.md."""
 
 DIGESTS = {
     "delta-spark_4.0_2.13-4.4.0.jar": "49e899667168b9412f83cbe894ce264107d7b896d6c5e12edca4e216845c1104",
     "delta-spark_4.1_2.13-4.4.0.jar": "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10",
+    "delta-spark_4.2_2.13-4.4.0.jar": "27d4fd8b1f879535c573ed1c718177d6a27f24d3e626ba02e216369725721ead",
     "delta-storage-4.4.0.jar": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
     "delta-kernel-api-4.4.0.jar": "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
     "delta-kernel-defaults-4.4.0.jar": "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
@@ -47,7 +48,7 @@ PATIENCE = 600  # seconds for 12 MB over a slow line
 OTHERS = "[^i]*:*,io.[^d]*:*"
 # Lines of a JVM that ends badly which say nothing of the cause.
 NOISE = re.compile(r"\s*at |Error: |Error occurred during initialization|Picked up ")
-# Of Java, for Spark 4.0 and 4.1; Hadoop's security calls are gone from Java 24 on.
+# Of Java, for Spark 4.0 to 4.2; Hadoop's security calls are gone from Java 24 on.
 SUPPORTED = (17, 21)
 ADVICE = "install a Java 17 (for example openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME"
 
