@@ -1,4 +1,4 @@
-"""Other versions than those of constraints.txt: Spark 4.0 and 4.2, Python 3.12; test_image.py has Python 3.13 and Java 21.
+"""Other versions than those of constraints.txt: Spark 4.0, 4.2, Python 3.12; test_image.py has Python 3.13 and Java 21.
 
 They play the parts of the demo about a table join, as-of joins and a history, and a scenario of an interval join.
 """

@@ -10,6 +10,7 @@ import copy
 import logging
 import operator
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,6 +51,9 @@ def silence_gx() -> Iterator[None]:
     """Import GX, and silence its and pyspark's warnings and log lines: they hold values of rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        # GX tries Spark Connect, whose import ends a process without a main file, such as `python -c`, in Spark 4.2.
+        if not hasattr(sys.modules["__main__"], "__file__"):
+            sys.modules.setdefault("pyspark.sql.connect", cast("Any", None))  # None: not there
         import great_expectations.expectations.core
         import great_expectations.expectations.metrics  # noqa: F401
 

@@ -305,7 +305,7 @@ def test_a_rule_that_raises_closes_the_gate_and_leaves_the_others_their_verdict(
     assert broken.error is not None
     assert " " not in broken.error
     if error is not None:
-        assert broken.error == error
+        assert broken.error.removesuffix("[PYTHON_EXCEPTION]") == error  # Spark 4.2 gives it a condition
 
 
 @pytest.mark.parametrize(

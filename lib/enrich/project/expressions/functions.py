@@ -126,10 +126,12 @@ _NOT_ALLOWED = (
         bool_and bool_or collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp every
         first first_value grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint
         kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
-        kurtosis last last_value listagg max max_by mean median min min_by mode percentile percentile_approx
+        kurtosis last last_value listagg max max_by mean measure median min min_by mode percentile percentile_approx
         percentile_cont percentile_disc product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
         regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg
-        sum theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum var_pop var_samp variance
+        sum theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum tuple_intersection_agg_double
+        tuple_intersection_agg_integer tuple_sketch_agg_double tuple_sketch_agg_integer tuple_union_agg_double
+        tuple_union_agg_integer var_pop var_samp variance
         """,
         "is an aggregate of many rows, and an expression sees one row",
         f"{_ELSEWHERE}; of a list there are array_max, array_min, size, aggregate, of columns greatest, least",
