@@ -109,3 +109,75 @@ def test_rows_of_another_writer_that_a_refresh_overwrote_are_no_drift(prepared: 
         assert lab.run(full_refresh=True).status == "updated"
     assert [row["id"] for row in lab.rows("made")] == [1]
     assert lab.run().status == "unchanged"
+
+
+FED = JOB.replace("clustered}}}", "clustered}, change_feed: true}}").replace("expectations: named\n", "{more}")
+SIZED = "id: items.id, name: items.name, size: '{}'"
+
+
+def run_fed(lab: Lab) -> None:
+    """Run a job whose target has a change feed, and is clustered by size."""
+    rows: list[dict[str, Any]] = [{"id": each, "name": f"n{each}", "size": each} for each in range(1, 4)]
+    lab.table("items", "id", {"id": pa.int64(), "name": pa.string(), "size": pa.int64()}, rows)
+    lab.job(write_fed("items.size"))
+    assert lab.run().status == "created"
+
+
+def write_fed(size: str, more: str = "") -> str:
+    return FED.format(select=SIZED.format(size), clustered=", cluster_by: [size]", more=more)
+
+
+def list_told(lab: Lab, version: int | None) -> list[tuple[str, int, int]]:
+    """Return what the target's feed tells of one version: kind, key and size."""
+    assert version is not None
+    feed = lab.spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", version)
+    rows = feed.option("endingVersion", version).load(lab.path("made")).collect()
+    return sorted((row["_change_type"], row["id"], row["size"]) for row in rows)
+
+
+def test_a_full_refresh_tells_the_readers_of_a_target_what_differs_alone(prepared: Prepared) -> None:
+    lab = prepared("fed", run_fed)
+    lab.job(write_fed("if(items.id = 2, items.size + 10, items.size)"))
+    assert lab.run().exit_code == 5
+    done = lab.run(full_refresh=True)
+    assert (done.mode, done.strategy, done.counts.updated) == ("full_refresh", "merge", 1), done.error
+    assert list_told(lab, done.target_version) == [("update_postimage", 2, 12), ("update_preimage", 2, 2)]
+    detail = lab.spark.sql(f"DESCRIBE DETAIL delta.`{lab.path('made')}`").first()
+    assert detail is not None
+    assert detail["clusteringColumns"] == ["size"]
+    assert lab.run().status == "unchanged"
+
+    # Another condition takes a row away; the rows of another writer go, also the copy of one that is right.
+    lab.job(write_fed("items.size", "where: items.id < 3\n"))
+    lab.spark.sql(f"INSERT INTO delta.`{lab.path('made')}` VALUES (1, 'n1', 1), (777, 'foreign', 1)")
+    done = lab.run(full_refresh=True)
+    assert (done.strategy, done.state and done.state.rows) == ("merge", 2), done.error
+    assert [(row["id"], row["size"]) for row in lab.rows("made")] == [(1, 1), (2, 2)]
+    gone = {key for kind, key, _ in list_told(lab, done.target_version) if kind == "delete"}
+    assert {3, 777} <= gone <= {1, 3, 777}
+    assert lab.run(full_refresh=True).status == "unchanged"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        write_fed("cast(items.size AS string)"),
+        write_fed("items.size', twice: 'items.size * 2"),
+        write_fed("items.size").replace("size]", "name]"),
+    ],
+    ids=["type", "column", "clustering"],
+)
+def test_a_table_that_cannot_hold_the_rows_as_they_are_is_written_anew(prepared: Prepared, text: str) -> None:
+    lab = prepared("fed", run_fed)
+    lab.job(text + "where: items.id < 3\n")
+    done = lab.run(full_refresh=True)
+    assert (done.strategy, len(lab.rows("made"))) == ("rewrite", 2), done.error
+    assert lab.run().status == "unchanged"
+
+
+def test_what_others_took_away_is_counted_before_their_rows_go(prepared: Prepared) -> None:
+    lab = prepared("fed", run_fed)
+    lab.job(write_fed("items.size", "rules: [{rule: mass_change, at_most: 0.5}]\n"))
+    lab.spark.sql(f"INSERT INTO delta.`{lab.path('made')}` VALUES (777, 'foreign', 1)")
+    done = lab.run(full_refresh=True)
+    assert (done.strategy, done.counts.deleted) == ("rewrite", 1), done.error

@@ -51,6 +51,11 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
             )
 
 
+def is_ours(target: TargetState, definition: str) -> bool:
+    """Return whether a target's rows are the doing of a definition, and of nobody else."""
+    return not target.others and target.cursor is not None and target.cursor.definition == definition
+
+
 def goes_on(table: TableState, mark: Mark) -> bool:
     """Return whether a table is the one that was consumed up to ``mark``, at that version or a later one.
 

@@ -36,6 +36,8 @@ from enrich.base.errors import ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType
+from enrich.base.suites import MASS_CHANGE
+from enrich.delta.extents import MEASURED
 from enrich.delta.tables import TableState, keeps_values
 from enrich.progress import continuity, window
 from enrich.progress.cursor import Cursor, describe_drift
@@ -112,13 +114,14 @@ def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -
     nested = [name for name in shared if _outline(there[name.lower()]) is not None]
     beside = {name.lower() for name in target.quarantine.table.columns} if target.quarantine is not None else set()
     adopts = bool(added) or any(name.lower() in beside - recorded for name in plan.spec.columns)
-    if not adopts and not nested:
+    remade = plan.mode == FULL_REFRESH and not continuity.is_ours(target, plan.definition)
+    if not adopts and not nested and not remade:
         return plan
     kinds = find_types()
-    foreign = [name for name in added if kinds[name] != there[name.lower()]]
+    foreign = [name for name in (shared if remade else added) if kinds[name] != there[name.lower()]]
     outgrown = [name for name in nested if _outline(kinds[name]) != _outline(there[name.lower()])]
     if plan.mode == FULL_REFRESH:
-        return replace(plan, outgrown=True, rewrites=True) if foreign or outgrown else plan
+        return replace(plan, outgrown=True, rewrites=True, has_copies=False) if foreign or outgrown else plan
     if foreign:
         raise RefreshNeeded(
             f"column {foreign[0]!r} of the target of {plan.job.job!r} is of another writer, and of another type than"
@@ -180,7 +183,7 @@ def decide_comparison(opened: OpenJob) -> Plan:
         cursor.definition,
         tables,
     )
-    return replace(_take_all(opened), mode=REPAIR, rewrites=False)
+    return replace(_take_all(opened), mode=REPAIR, rewrites=False, has_copies=True)
 
 
 def require_target(opened: OpenJob) -> TableState:
@@ -202,12 +205,28 @@ def make_plan(
     """Put a plan together; of a job that has one already, only what was open then is taken."""
     known = {each.name: getattr(opened, each.name) for each in fields(OpenJob)}
     target, cursor = opened.target, opened.target.cursor
-    rewrites = False
+    rewrites, has_copies = False, mode == REPAIR
     if mode == FULL_REFRESH and target.table is not None:
-        # Its rows have other columns or types than the job's, or are somebody else's doing.
-        same = not target.others and cursor is not None and cursor.definition == opened.definition
-        rewrites = cursor is None or not same or not continuity.fits(cursor, opened.spec)
-    return Plan(**known, mode=mode, window=versions, again=again or {}, span=span, rewrites=rewrites)
+        # Its rows have other columns or types than the job's, or nobody needs to be told which of them differ.
+        has_copies = not continuity.is_ours(target, opened.definition)
+        rewrites = cursor is None or not continuity.fits(cursor, opened.spec) or (has_copies and not _keeps(opened))
+    found = Plan(**known, mode=mode, window=versions, again=again or {}, span=span, rewrites=rewrites)
+    return replace(found, has_copies=has_copies and not rewrites)
+
+
+def _keeps(opened: OpenJob) -> bool:
+    """Return whether rows of another definition, or of others, are compared, so that readers get what differs alone.
+
+    Columns, key and clustering are the job's, as the log shows them. Where rows may share an identity, nobody can count
+    in how many of them a value becomes null.
+    """
+    table, spec, job = opened.target.table, opened.spec, opened.job
+    has_feed = opened.place.change_feed or (table is not None and table.has_change_feed)
+    if table is None or not has_feed or any(rule.rule == MASS_CHANGE for rule in job.rules):
+        return False
+    measured = {name.strip("`") for name in table.properties.get(MEASURED, "").split(",") if name}
+    keys, clusters = {*spec.identity, *spec.right_identity}, {*job.target.cluster_by}
+    return tuple(table.columns) == tuple(spec.columns) and clusters <= measured <= keys | clusters
 
 
 def _take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:

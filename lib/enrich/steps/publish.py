@@ -36,7 +36,7 @@ from enrich.frames.columns import is_within, unite
 from enrich.frames.difference import Difference, Identity, QuarantineIdentity, complete_rows, mark_violations
 from enrich.joins import find_kind
 from enrich.progress import cursor
-from enrich.progress.plan import REPAIR, Plan
+from enrich.progress.plan import Plan
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.rows import describe_table, make_no_rows
@@ -104,7 +104,6 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
         if any(verdict.good.schema[name].dataType != kinds.get(name) for name in (*identity.left, *identity.right)):
             old = None
     is_limited = any(rule.rule == MASS_CHANGE for rule in plan.job.rules)
-    repairs = plan.mode == REPAIR  # others may have written to the table
     counts_all = plan.everything or plan.recorded_state is None  # the state is, and no old value is needed for it
     small = table is not None and not places and sink.is_small(table.uri)
     with sink.hold_settings(run.session, {sink.BROADCAST: "-1"} if small else {}):
@@ -113,8 +112,8 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
             old,
             identity,
             replace(affected, count=0) if affected is not None and small else affected,  # uncounted keys are not sent
-            has_copies=repairs,
-            emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not repairs else (),
+            has_copies=plan.has_copies,
+            emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not plan.has_copies else (),
             remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),
             counted=verdict.tally.get("rows"),
             keep_old=table is not None and table.has_change_feed,
