@@ -8,10 +8,12 @@ from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from enrich.base.errors import EnvironmentFault
-from enrich.base.spec import COMMIT, WEIGHT
+from enrich.base.spec import COMMIT, WEIGHT, SourceSpec
 from enrich.delta import reads
+from enrich.frames.changes import sum_images
 
 PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
@@ -64,3 +66,20 @@ def test_a_kept_frame_has_no_past(spark: SparkSession, monkeypatch: pytest.Monke
     jvm = cast("Any", spark._jvm)
     monkeypatch.setattr(spark, "_jvm", SimpleNamespace(org=SimpleNamespace(apache=jvm.java)))
     assert reads.forget_past(kept) is kept
+
+
+def test_images_are_summed_without_sorting_wide_rows(spark: SparkSession) -> None:
+    """What has one form stands for its group: a text beside its group would make Spark sort all images, twice."""
+    source = SourceSpec("s", ("id",), {"id": "long", "mail": "string", "size": "double"})
+    rows = [(1, "a", 0.0, -1), (1, "b", -0.0, 1), (2, "c", 0.0, 1), (2, "c", 0.0, -1), (3, None, 0.0, 1)]
+    feed = spark.createDataFrame([*rows, (3, None, -0.0, -1)], f"id long, mail string, size double, {WEIGHT} int")
+    feed = feed.withColumn("mail", F.col("mail").alias("mail", metadata={"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}))
+    summed = sum_images(feed, source)
+    assert sorted(map(str, summed.collect())) == sorted(
+        f"Row(id={key}, mail={mail!r}, size={size}, {WEIGHT}={weight})"
+        for key, mail, size, weight in [*rows[:2], *rows[4:], (3, None, -0.0, -1)]
+    )
+    assert [field.metadata for field in summed.schema.fields if field.metadata] == []
+    plan = cast("Any", summed)._jdf.queryExecution().executedPlan().toString()
+    assert "HashAggregate" in plan
+    assert "Sort" not in plan

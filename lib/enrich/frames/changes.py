@@ -138,8 +138,7 @@ def follow_rows(images: DataFrame, now: DataFrame, source: SourceSpec) -> DataFr
     rows = normalise.derive_rows(sum_images(rows, source, _AT, _UNTIL), source, _AT, _UNTIL)
     come = rows.where(F.col(_AT) != _BASE).withColumns({WEIGHT: F.lit(1), COMMIT: F.col(_AT)})
     gone = rows.where(F.col(_UNTIL).isNotNull()).withColumns({WEIGHT: F.lit(-1), COMMIT: F.col(_UNTIL)})
-    found = sum_images(come.unionByName(gone), source, COMMIT)
-    return found.unionByName(images.where(columns.lacks_value(source.key)))
+    return sum_images(come.unionByName(gone), source, COMMIT).unionByName(images.where(columns.lacks_value(source.key)))
 
 
 def count_keys_that_differ(net: NetChanges, source: SourceSpec, names: Collection[str]) -> int:
@@ -159,9 +158,12 @@ def sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
         The used columns of ``source``, ``WEIGHT`` (never 0) and the columns ``also``.
     """
     names = [name_inside(name) for name in source.columns]
-    images = [columns.make_exact(F.col(quote(name)), feed.schema[name].dataType) for name in names]
-    grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
-    kept = [F.any_value(quote(name)).alias(name) for name in names]
+    kinds = {name: feed.schema[name].dataType for name in names}
+    # Only what is grouped in another form is kept beside it: Spark sorts all rows where that is a text.
+    forms = {name: f"__enrich_image{i}" for i, name in enumerate(names) if columns.has_forms(kinds[name])}
+    images = {name: columns.make_exact(F.col(quote(name)), kind) for name, kind in kinds.items()}
+    grouped = [image.alias(forms.get(name, name), metadata={}) for name, image in images.items()]
+    kept = [F.any_value(quote(name)).alias(name) for name in forms]
     summed = feed.groupBy(*grouped, *also).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
     return summed.where(F.col(WEIGHT) != 0).select(*map(quote, names), WEIGHT, *also)
 
@@ -183,8 +185,7 @@ def count_rows(*sources: tuple[DataFrame, SourceSpec, bool]) -> list[RowCounts]:
         is_null, surplus = has_null(keys.columns), F.col(ROWS) - F.col(KEYS)
         sums = (F.when(~is_null, F.col(ROWS)), F.when(~is_null, surplus), F.when(is_null, F.col(ROWS)))
         counted.append(groups.agg(*map(add_up, sums)).toDF(*RowCounts._fields).withColumn("place", F.lit(place)))
-    found = sorted(columns.unite(counted).collect(), key=lambda each: each["place"])
-    return [RowCounts(*each[:3]) for each in found]
+    return [RowCounts(*each[:3]) for each in sorted(columns.unite(counted).collect(), key=lambda row: row["place"])]
 
 
 def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:

@@ -107,8 +107,7 @@ def is_within(column: Column, ends: Range) -> Column:
 
 def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> DataFrame:
     """Return the rows of a source as its key parts, named ``names``, and one struct column under its alias."""
-    keys = name_parts(source.key, names)
-    return rows.select(*keys, pack_columns(source.columns).alias(source.alias))
+    return rows.select(*name_parts(source.key, names), pack_columns(source.columns).alias(source.alias))
 
 
 def pack_columns(columns: Iterable[str]) -> Column:
@@ -173,7 +172,7 @@ def _transform(
     of_fraction: Callable[[Column, SparkType], Column],
 ) -> Column:
     """Return ``column`` with other forms of the maps and fractions in it, of the entries in maps, too."""
-    if not _has_forms(kind):
+    if not has_forms(kind):
         return column
     if isinstance(kind, T.FloatType | T.DoubleType):
         return of_fraction(column, kind)
@@ -199,10 +198,10 @@ def _transform(
     return F.when(column.isNotNull(), F.struct(*fields))
 
 
-def _has_forms(kind: SparkType) -> bool:
+def has_forms(kind: SparkType) -> bool:
     """Tell whether a type has values that are equal and yet written in several forms."""
     if isinstance(kind, T.MapType | T.FloatType | T.DoubleType):
         return True
     if isinstance(kind, T.ArrayType):
-        return _has_forms(kind.elementType)
-    return isinstance(kind, T.StructType) and any(_has_forms(field.dataType) for field in kind.fields)
+        return has_forms(kind.elementType)
+    return isinstance(kind, T.StructType) and any(has_forms(field.dataType) for field in kind.fields)

@@ -217,8 +217,7 @@ class Plan(OpenJob):
     rewrites: bool = False
     # True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
     outgrown: bool = False
-    # True when rows of the target may share an identity: others, or another definition, may have written them.
-    has_copies: bool = False
+    has_copies: bool = False  # whether rows of the target may share an identity: others may have written them
     # True when rows of a history that nothing has changed may have to be written anew, or moved between target and
     # quarantine: all that is recorded is compared.
     anew: bool = False
