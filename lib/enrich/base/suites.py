@@ -167,8 +167,7 @@ def judge_counts(finding: Finding, checked: int, failed: int) -> Finding:
 
 def list_uncounted(suite: Suite | None) -> tuple[RuleState, ...]:
     """Return an entry for each rule of the state of a target, without counts."""
-    rules = suite.row_rules if suite is not None else ()
-    return tuple(RuleState(rule.index, rule=rule.fingerprint) for rule in rules)
+    return () if suite is None else tuple(RuleState(rule.index, rule=rule.fingerprint) for rule in suite.row_rules)
 
 
 def list_needed_columns(suite: Suite | None, names: Sequence[str]) -> frozenset[str]:

@@ -124,8 +124,7 @@ def _write(session: SparkSession, log: Any, table: NewTable, rows: DataFrame) ->
     adds = [each for each in actions if each.getClass().getSimpleName() == "AddFile"]
     new = delta.DummySnapshot(log.logPath(), log, transaction.metadata(), nothing, some(transaction.protocol()))
     written = ClassicDataFrame(log.createDataFrame(new, make_sequence(jvm, *adds), False, nothing), session)
-    files = [each.absolutePath(log) for each in adds]
-    return Draft(written, (), files, table.cluster_by, writer, transaction, found)
+    return Draft(written, (), [each.absolutePath(log) for each in adds], table.cluster_by, writer, transaction, found)
 
 
 def _list_parts(uri: str) -> set[Path]:

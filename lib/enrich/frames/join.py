@@ -49,8 +49,7 @@ def leave_own_rows_out(steps: Sequence[Step]) -> list[Step]:
 
 def list_earlier_steps(spec: JoinSpec, step: Step) -> list[Step]:
     """Return the joins that come before ``step``."""
-    aliases = [each.alias for each in spec.steps]
-    return list(spec.steps[: aliases.index(step.alias)])
+    return list(spec.steps[: [each.alias for each in spec.steps].index(step.alias)])
 
 
 def list_deciding_steps(spec: JoinSpec, step: Step, *, exact: bool = False) -> list[Step]:

@@ -185,8 +185,7 @@ class OpenJob:
     def unjudged(self) -> tuple[Finding, ...]:
         """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
         rules = self.suite.rules if self.suite is not None else ()
-        accepted = self.options.accepted
-        return (*[rule.unjudged for rule in rules], *suites.list_unjudged(self.job.rules, accepted))
+        return (*[rule.unjudged for rule in rules], *suites.list_unjudged(self.job.rules, self.options.accepted))
 
     @property
     def needs_feed(self) -> bool:

@@ -96,8 +96,7 @@ def describe_table(plan: Plan, rows: DataFrame, table: TableState | None, *, bes
 def select_live_rows(run: Run, rows: Rows) -> DataFrame:
     """Return the rows that belong to the target, with the identity's columns."""
     names = identify_rows(run.plan).names
-    columns = [F.col(quote(name)) for name in run.plan.spec.columns]
-    return rows.frame.where(F.col(LIVE)).select(*names, *columns)
+    return rows.frame.where(F.col(LIVE)).select(*names, *map(quote, run.plan.spec.columns))
 
 
 def find_types(plan: Plan, session: SparkSession) -> dict[str, DataType]:

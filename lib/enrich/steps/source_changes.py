@@ -192,8 +192,7 @@ def describe_window(plan: Plan, alias: str, count: int, *, compared: bool = Fals
     """Return a source's window as the result shows it, widened by ``--since``."""
     at = plan.window[alias]
     again = [start for start, _ in plan.again.get(alias, ())]
-    start = max(min(again), 0) if again else at.start
-    return SourceWindow(start, at.to, count, at.gap, compared)
+    return SourceWindow(max(min(again), 0) if again else at.start, at.to, count, at.gap, compared)
 
 
 def _count_sources(run: Run, *aliases: str) -> dict[str, RowCounts]:

@@ -71,8 +71,8 @@ def count_target(
     kept = [_add(each, added[each.index]) if each.index in added else each for each in recorded.rules]
     before = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     nulls = {name: count + target.nulls[name] for name, count in before.items()}
-    state = State(recorded.rows + target.inserted - target.deleted, tuple(kept), lookups, nulls)
-    return _complete(run, state, publish)
+    rows = recorded.rows + target.inserted - target.deleted
+    return _complete(run, State(rows, tuple(kept), lookups, nulls), publish)
 
 
 def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | None:
@@ -101,8 +101,7 @@ def carry_state(run: Run) -> State:
         table = nothing.unionByName(table, allowMissingColumns=True)
     recorded = plan.recorded_state
     if recorded is None:
-        lookups = find_kind(plan.spec).recount_lookups(run) if plan.spec.steps else {}
-        return count_rows(plan, table, lookups)
+        return count_rows(plan, table, find_kind(plan.spec).recount_lookups(run) if plan.spec.steps else {})
     nulls = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     return _complete(run, replace(recorded, nulls=nulls), lambda: table)[0]
 
