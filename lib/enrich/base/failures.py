@@ -187,8 +187,7 @@ def describe_error(error: Exception, job: str) -> EnrichError:
 def _name_class(error: Exception) -> str:
     """Return an error's class and condition."""
     java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
-    parts = (type(error).__name__, find_condition(error), java.rsplit(".", 1)[-1])
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, (type(error).__name__, find_condition(error), java.rsplit(".", 1)[-1])))
 
 
 # --- the distribution as pip knows it, and the extras that not every installation has (ADR 18) ------------------------

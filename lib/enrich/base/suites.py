@@ -128,8 +128,7 @@ class SuiteRule:
     def list_judged_columns(self) -> tuple[str, ...]:
         """Return the columns without which the rule is not judged, the row condition's included."""
         is_judged = self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist")
-        own = self.columns if is_judged else ()
-        return tuple(dict.fromkeys((*own, *self.condition_columns)))
+        return tuple(dict.fromkeys((*(self.columns if is_judged else ()), *self.condition_columns)))
 
 
 @dataclass(frozen=True)

@@ -504,8 +504,7 @@ def hash_content(columns: Sequence[T.StructField], values: Sequence[Column]) -> 
     """Return a fingerprint of a row's values. Texts go in as bytes: JSON has one character for all that is no UTF-8."""
     kinds = [_read_as_bytes(each.dataType) for each in columns]
     parts = [make_comparable(value.cast(kind), kind) for value, kind in zip(values, kinds, strict=True)]
-    named = [part.alias(f"c{i}") for i, part in enumerate(parts)]
-    return F.sha2(F.to_json(F.struct(*named), _EXACT), 256)
+    return F.sha2(F.to_json(F.struct(*[part.alias(f"c{i}") for i, part in enumerate(parts)]), _EXACT), 256)
 
 
 def _read_as_bytes(kind: T.DataType) -> T.DataType:

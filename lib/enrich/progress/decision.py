@@ -215,11 +215,7 @@ def make_plan(
 
 
 def _keeps(opened: OpenJob) -> bool:
-    """Return whether rows of another definition, or of others, are compared, so that readers get what differs alone.
-
-    Columns, key and clustering are the job's, as the log shows them. Where rows may share an identity, nobody can count
-    in how many of them a value becomes null.
-    """
+    """Return whether rows of another definition, or of others, are compared, so that readers get what differs alone."""
     table, spec, job = opened.target.table, opened.spec, opened.job
     has_feed = opened.place.change_feed or (table is not None and table.has_change_feed)
     if table is None or not has_feed or any(rule.rule == MASS_CHANGE for rule in job.rules):

@@ -274,8 +274,8 @@ def read_touched_rows(run: Run, alias: str, images: DataFrame) -> DataFrame:
     (count,), ranges = count_with_ranges(keys, names)
     rows = reads.fit_rows(run.read_table(alias), {each.name: each.dataType for each in images.schema.fields})
     rows = keep_in_ranges(rows.where(~lacks_value(source.key)), ranges)
-    wanted = F.broadcast(keys) if run.are_few(count) else keys
-    return rows.join(wanted, on=names, how="left_semi").select(*rows.columns)
+    keys = F.broadcast(keys) if run.are_few(count) else keys
+    return rows.join(keys, on=names, how="left_semi").select(*rows.columns)
 
 
 GONE, DAMAGED = "files of it are gone", "files of it are damaged"
