@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from enrich.init.schemas import build_schemas
+from enrich.init import build_schemas
 from enrich.project.kinds import JOINS
 from enrich.project.models import Job, Settings, list_models
 
@@ -89,7 +89,8 @@ def _write_table(schema: dict[str, Any]) -> str:
 
 
 _MEANINGS = {
-    "kind": "`mirror` turns a table key -> value into value -> key; `history` keeps what a table said, and when.",
+    "kind": "`mirror` turns a table key -> value into value -> key; `history` keeps what a table said, and when;"
+    " `group` counts, sums and chooses among the rows of each group.",
     "target": "The table that the job writes; see below.",
     "spark": "How Spark starts; see below.",
     "optimize": "When files are put in shape; see below.",

@@ -27,6 +27,7 @@ from enrich.delta import reads, tables
 from enrich.frames import join, normalise
 from enrich.frames.columns import drop_nulls, has_null, name_parts, unite
 from enrich.frames.join import VERDICT
+from enrich.joins import find_kind
 from enrich.operations.workplace import Workplace
 from enrich.project.models import Job
 
@@ -51,6 +52,7 @@ class Question:
     references: DataFrame
     rows: list[str]  # the columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``
     is_list: bool = False  # whether a row refers to many keys
+    present: DataFrame | None = None  # the keys that there are, where no columns of the source hold them
 
     @property
     def names(self) -> list[str]:
@@ -75,7 +77,9 @@ def list_questions(run: Inquiry, side: Side, affected: Affected) -> list[Questio
         """Ask for keys that refer to themselves, by as many of their first parts as there are columns."""
         parts = zip(side.names, name_reference(len(columns)), strict=False)
         references = keys.select(*side.names, *[F.col(name).alias(part) for name, part in parts])
-        return Question(alias, columns, references, side.names)
+        is_held = {*columns} <= {*spec.sources[alias].columns}
+        present = None if is_held else find_kind(spec).list_keys(run).toDF(*name_reference(len(columns)))
+        return Question(alias, columns, references, side.names, present=present)
 
     found = [ask_for_key(side.alias, side.columns)]
     for step in steps:
@@ -180,14 +184,16 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
     """
     found = []
     for each in asked:
-        present = drop_nulls(run.snapshot(each.alias).select(*name_parts(each.columns, each.names))).distinct()
+        present = each.present
+        if present is None:
+            present = drop_nulls(run.snapshot(each.alias).select(*name_parts(each.columns, each.names))).distinct()
         marked = each.references.join(present.withColumn(_PRESENT, F.lit(True)), on=each.names, how="left")
         is_there = F.when(~has_null(each.names), F.coalesce(F.col(_PRESENT), F.lit(False)))
         marked = run.keep(marked.withColumn(_PRESENT, is_there))
         lost = run.keep(marked.where(~F.col(_PRESENT)).select(*each.names).distinct())
         kinds = run.plan.spec.sources[each.alias].columns
-        texts = [kinds[column] == TEXT_TYPE for column in each.columns]
-        if lost.count():  # which also tells Spark how few they are
+        texts = [kinds.get(column) == TEXT_TYPE for column in each.columns]
+        if each.present is None and lost.count():  # which also tells Spark how few they are
             for facts in (
                 *_find_in_history(run, each, lost),
                 near_misses.find_near_misses(lost, present, texts).drop(near_misses.SET) if any(texts) else None,

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from types import MappingProxyType
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -22,12 +23,12 @@ from enrich.answers.opened_job import Inquiry, Side
 from enrich.answers.reasons import MATCHED, Link, Reason, Why, explain_cell, explain_row
 from enrich.base.errors import ConfigError, EnrichError, suggest
 from enrich.base.schemas import find, name_of
-from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, JobSpec, SourceSpec, quote
+from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
 from enrich.delta import reads, tables
 from enrich.frames import difference, normalise
 from enrich.frames.columns import aggregate, drop_nulls, name_parts
 from enrich.joins import find_kind
-from enrich.project.kinds import JOINS
+from enrich.project.kinds import JOBS, JOINS
 from enrich.project.project import Project
 from enrich.steps.run import Run, identify_rows
 
@@ -77,22 +78,23 @@ def why(
 
     def answer(run: Inquiry) -> Why:
         spec = run.plan.spec
-        keys = run.session.range(1).select(*cast_key(run.session, spec.sources[side.alias], side, parts))
+        cast = cast_key(run.session, spec.sources[side.alias], side, parts, table.columns)
+        keys = run.session.range(1).select(*cast)
         affected = opened_job.build_affected(run, side, keys)
         # An interval join may give several rows: a cell is null when it is in one of them.
         flags = {each: F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns}
         rows = drop_nulls(find_kind(spec).derive_rows(run, affected), side.names)
-        live, *found = aggregate(rows, F.max(LIVE), *[each.alias(f"n{i}") for i, each in enumerate(flags.values())])
+        holders = F.max(HOLDERS) if HOLDERS in rows.columns else F.lit(None)
+        more = [each.alias(f"n{i}") for i, each in enumerate(flags.values())]
+        live, count, *found = aggregate(rows, F.max(LIVE), holders.alias("holders"), *more)
         nulls = dict(zip(flags, found, strict=True)) if live is not None else {}
         asked = evidence.list_questions(run, side, affected)
         told = next(iter(evidence.find_reasons(run, asked, found_keys=show_keys).values()), {})
         driving = told.get(spec.driving) if live is None else None
         lookups = opened_job.assume_reasons(spec, side, [each.alias for each in asked], driving) | told
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
-            raise ConfigError(
-                f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
-                hint=f"ask for the driving row, by its {', '.join(spec.identity)}",
-            )
+            said = f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it"
+            raise ConfigError(said, hint=f"ask for the driving row, by its {', '.join(spec.identity)}")
         held = _read_held(run, side)
         rules = [] if held is None else held.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
         names = [str(rule) for found in rules for rule in found[FAILED_COLUMN]]
@@ -101,26 +103,38 @@ def why(
             each: explain_cell(row, sources, lookups, is_null=nulls.get(each, True), driving=spec.driving)
             for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
         }
-        return _add_chains(run, side, keys, asked, Why(job, table.version, row, lookups, cells))
+        source, version = run.plan.job.sources[spec.driving].table, run.plan.window[spec.driving].to
+        query = JOBS[run.plan.job.kind].write_rows_query(spec, source, version)
+        return _add_chains(run, side, keys, asked, Why(job, table.version, row, lookups, cells, count or 0, query))
 
     return opened_job.answer_inside(workplace, plan, answer)
 
 
-def cast_key(session: SparkSession, source: SourceSpec, side: Side, texts: Mapping[str, str]) -> list[Column]:
-    """Return the key's parts, literals in the types, and the form, of the target's key; ``source`` is the side's."""
+def cast_key(
+    session: SparkSession,
+    source: SourceSpec,
+    side: Side,
+    texts: Mapping[str, str],
+    target: Mapping[str, DataType] = MappingProxyType({}),
+) -> list[Column]:
+    """Return the key's parts, literals in the types, and the form, of the target's key; ``source`` is the side's.
+
+    A part that no column of the source holds has the type of its column in ``target``.
+    """
+    kinds = [source.columns.get(c) or target[name] for c, name in zip(side.columns, side.identity, strict=True)]
     parts = []
-    for name, column, identity in zip(side.names, side.columns, side.identity, strict=True):
-        kind, text = source.columns[column], F.lit(texts[identity])
+    for name, column, identity, kind in zip(side.names, side.columns, side.identity, kinds, strict=True):
+        text = F.lit(texts[identity])
         if kind == TEXT_TYPE:
             part = normalise.normalise(text, source.normalise if column in source.key else ())
         else:
             part = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(name_of(kind))
         parts.append(part.alias(name))
     nulls = session.range(1).select(*[part.isNull() for part in parts]).first() or ()
-    for is_null, column, identity in zip(nulls, side.columns, side.identity, strict=True):
+    for is_null, kind, identity in zip(nulls, kinds, side.identity, strict=True):
         if is_null:
-            kind = name_of(source.columns[column])
-            raise ConfigError(f"the text for the key column {identity!r} is not of type {kind}", hint="correct the key")
+            told = f"the text for the key column {identity!r} is not of type {name_of(kind)}"
+            raise ConfigError(told, hint="correct the key")
     return parts
 
 
@@ -219,7 +233,7 @@ def trace(
     if writer is None or question is None or writer.job == run.plan.spec.job:
         return Chains()
     references = drop_nulls(question.references.join(rows, on=side.names, how="inner"), question.names)
-    if column is None:
+    if column is None and question.present is None:
         present = run.snapshot(alias).select(*name_parts(question.columns, question.names))
         references = references.join(present, on=question.names, how="left_anti")
     one = references.groupBy(*side.names).agg(F.min(F.struct(*question.names)).alias("one"), F.max(ROWS).alias(ROWS))
@@ -248,7 +262,7 @@ def _ask_writer(
     if {*names} != {*side.identity} or not {*wanted.normalise} <= {*own.normalise}:
         return Chains()
     parts = [F.col(names[name]) for name in side.identity]
-    kinds = [own.columns[name] for name in side.columns]
+    kinds = [own.columns.get(name) for name in side.columns]
     parts = [normalise.normalise(e, own.normalise) if k == TEXT_TYPE else e for e, k in zip(parts, kinds, strict=True)]
     named = references.select(*[part.alias(name) for part, name in zip(parts, side.names, strict=True)], ROWS)
     keys = run.keep(named.groupBy(*side.names).agg(F.sum(ROWS).alias(ROWS)))

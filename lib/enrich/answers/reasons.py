@@ -108,6 +108,8 @@ class Why(Shown):
     # Alias -> whether the row has a partner there; the driving source among them.
     lookups: Mapping[str, Reason] = field(default_factory=dict)
     columns: Mapping[str, Reason] = field(default_factory=dict)  # target column -> why its cell is as it is
+    rows: int = 0  # of groups: how many rows of the source make this one
+    query: str | None = None  # and the SQL query that lists them, with parameters for the key
 
     @property
     def in_target(self) -> bool:
@@ -130,6 +132,7 @@ class Why(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich why --output json``."""
+        made = {} if self.query is None else {"rows": self.rows, "query": self.query}
         return {
             "job": self.job,
             "target_version": self.target_version,
@@ -137,7 +140,7 @@ class Why(Shown):
             "row": self.row.to_dict(),
             "lookups": {alias: reason.to_dict() for alias, reason in self.lookups.items()},
             "columns": {name: reason.to_dict() for name, reason in self.columns.items()},
-        }
+        } | made
 
 
 @dataclass(frozen=True)
@@ -335,11 +338,19 @@ def format_answer(answer: Why, column: str | None) -> str:
     if column is not None:
         (reason,) = answer.columns.values()
         detail = format_detail(reason)
-        return "\n".join([f"{reason.reason}: {detail}" if detail else reason.reason, *format_chains([reason])])
+        said = [f"{reason.reason}: {detail}" if detail else reason.reason, *format_chains([reason])]
+        return "\n".join([*said, *_format_rows(answer)])
     told = answer.list_told()
     lines = [(about, clean(what), reason.reason, format_detail(reason)) for about, what, reason in told]
     chains = format_chains([reason for _, _, reason in told])
-    return "\n".join([format_table(("about", "what", "reason", "detail"), lines), *chains])
+    return "\n".join([format_table(("about", "what", "reason", "detail"), lines), *chains, *_format_rows(answer)])
+
+
+def _format_rows(answer: Why) -> list[str]:
+    """Return how many rows make a group, and the query that lists them."""
+    if answer.query is None:
+        return []
+    return [f"made of {format_count(answer.rows, 'row')}, which this lists: {clean(answer.query)}"]
 
 
 def format_chains(told: Iterable[Reason]) -> list[str]:

@@ -26,7 +26,7 @@ from pyspark.sql import types as T
 from enrich.answers.opened_job import list_sides
 from enrich.answers.question import cast_key, read_key
 from enrich.base import hints
-from enrich.base.errors import EnrichError
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.names import find_quarantine, identify
 from enrich.base.schemas import find, name_of
 from enrich.base.spec import FILE, NORMALISERS, TEXT_TYPE, DataType, JobSpec, quote
@@ -67,7 +67,11 @@ def trace(project: Project, job: str, key: object, *, spark: SparkSession | None
 
     def search(opened: OpenJob, session: SparkSession) -> KeyTrace:
         side, *_ = list_sides(opened.spec)
-        source, (found, steps) = opened.spec.sources[side.alias], _list_tables(workplace, opened)
+        source = opened.spec.sources[side.alias]
+        if not {*side.columns} <= {*source.columns}:
+            message = f"the key of {name!r} is computed of columns, and stands in no source"
+            raise ConfigError(message, hint="name a job that takes the key from a table")
+        found, steps = _list_tables(workplace, opened)
         parts = cast_key(session, source, side, read_key(key, side.identity))
         wanted = _Key(parts, [source.columns[column] for column in side.columns], steps)
         places = tuple(place for each in found for place in _search(session, each, wanted))

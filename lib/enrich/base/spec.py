@@ -252,9 +252,9 @@ class JoinSpec:
 class WithoutJoins:
     """A job that reads one source and joins nothing."""
 
+    kind: ClassVar[str]
     remembers: ClassVar[bool] = False
     steps: ClassVar[tuple[Step, ...]] = ()
-    outputs: ClassVar[tuple[Output, ...]] = ()
     read_whole: ClassVar[frozenset[str]] = frozenset()
     right_identity: ClassVar[tuple[str, ...]] = ()
     interval_step: ClassVar[Step | None] = None
@@ -268,6 +268,26 @@ class WithoutJoins:
         return None
 
     @property
+    def identity(self) -> tuple[str, ...]:
+        """The target's key."""
+        raise NotImplementedError
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns."""
+        raise NotImplementedError
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The source's columns that are the first parts of the target's key, in its order."""
+        return self.key
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The target's columns where expressions fill them."""
+        return ()
+
+    @property
     def source(self) -> SourceSpec:
         """The one source."""
         return self.sources[self.driving]
@@ -276,31 +296,6 @@ class WithoutJoins:
     def key(self) -> tuple[str, ...]:
         """The source's key columns."""
         return self.source.key
-
-
-@dataclass(frozen=True)
-class MirrorSpec(WithoutJoins):
-    """A mirror job: value -> key of one master."""
-
-    kind: ClassVar[str] = "mirror"
-
-    value: tuple[str, ...]  # the master's columns that become the mirror's key
-    conflict: str  # fail, first, last or collect
-    order: str | None = None  # the column that decides ``first`` and ``last``; None: the master's key alone
-    extra: tuple[str, ...] = ()  # further columns of the winning row
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The target's key: the value columns."""
-        return self.value
-
-    key_columns = identity
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The target's columns: value columns, key columns (``keys`` for a collected composite key), extra ones."""
-        key = ("keys",) if self.conflict == "collect" and len(self.key) > 1 else self.key
-        return (*self.value, *key, *self.extra)
 
 
 @dataclass(frozen=True)
@@ -316,8 +311,6 @@ class HistorySpec(WithoutJoins):
     from_beginning: bool = False  # the rows that the first run finds were always so
     erases: bool = False  # the versions of a key that its source has not any more leave the target
 
-    key_columns = WithoutJoins.key
-
     @property
     def identity(self) -> tuple[str, ...]:
         """The target's key: the source's key, and the time from which a version holds."""
@@ -329,7 +322,7 @@ class HistorySpec(WithoutJoins):
         return (*self.key, self.valid_from, self.valid_to, *self.tracked)
 
 
-JobSpec = JoinSpec | MirrorSpec | HistorySpec
+JobSpec = JoinSpec | WithoutJoins
 Read = tuple[str, Collection[str] | None]
 """A source whose table a run reads once, and the columns that it reads; None: all used ones."""
 

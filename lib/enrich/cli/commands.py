@@ -353,7 +353,7 @@ def validate(call: Call, /, *, offline: bool) -> int:
 )
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
-    from enrich.init.schemas import build_schemas
+    from enrich.init import build_schemas
     from enrich.report.models import SCHEMAS, build_result_schema, build_schema
 
     found = build_schema(kind) if kind in SCHEMAS else build_result_schema() if kind == "result" else None

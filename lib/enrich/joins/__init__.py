@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from enrich.steps.run import Run
     from enrich.steps.source_changes import Changes
 
-_JOBS = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history": "enrich.joins.history"}
+_JOBS = {"join": "enrich.joins.chain", **{kind: f"enrich.joins.{kind}" for kind in ("mirror", "history", "group")}}
 """Kind -> its module; it is imported when a job of the kind runs, for it imports Spark."""
 
 
@@ -43,6 +43,9 @@ class JobKind(Protocol):
 
     def show_keyless(self, run: Run, rows: DataFrame) -> DataFrame:
         """Return rows of the driving source without a whole key, its used columns, with the target's columns."""
+
+    def list_keys(self, run: Run) -> DataFrame:
+        """Return the keys that the driving source gives, ``__enrich_k*``; only of kinds whose key is computed."""
 
     def list_reads(self, plan: Plan, moved: Mapping[str, bool]) -> Iterable[Read]:
         """Return how a run reads the tables of sources, beside their feeds and beside what is read for all kinds.

@@ -16,13 +16,13 @@ K1=null                      -                -                -
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import Counts
-from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, MirrorSpec, Read, name_left_key
+from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, Read, name_left_key
 from enrich.frames import columns
 from enrich.frames.columns import drop_nulls, lacks_value, name_parts, pack_columns, take_column
 from enrich.progress.plan import Plan
@@ -31,10 +31,13 @@ from enrich.steps.run import Run, build_finding
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
 
+if TYPE_CHECKING:
+    from enrich.project.kinds.mirror import MirrorSpec
+
 
 def get_spec(run: Run) -> MirrorSpec:
     """Return the job of a run as the mirror that it is."""
-    return cast(MirrorSpec, run.plan.spec)
+    return cast("MirrorSpec", run.plan.spec)
 
 
 def find_affected(run: Run, changed: Changes) -> Affected:

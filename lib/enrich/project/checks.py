@@ -78,9 +78,11 @@ def check_job(tree: Tree) -> list[Fault]:
                 draft.fault(message, "sources", alias, "doubled_keys")
     if kind is not None:
         # Nothing that only jobs of other kinds have.
-        for option in ("join", "select", "where") if not kind.joins else ():
+        refused = () if kind.joins else ("join",) if kind.selects else ("join", "select", "where")
+        for option in refused:
             if option in root:
-                draft.fault(f"{option!r} is not for kind {kind.name}; a {kind.name} reads one source as it is", option)
+                reads = "one source" if kind.selects else "one source as it is"
+                draft.fault(f"{option!r} is not for kind {kind.name}; a {kind.name} reads {reads}", option)
         for other in JOBS:
             if other in root and other != kind.name and not JOBS[other].joins:
                 draft.fault(f"'{other}' is only for kind: {other}; add 'kind: {other}' or remove it", other)
@@ -196,7 +198,7 @@ def _check_columns(draft: Draft) -> None:
             message = f"'cluster_by' names {name!r}, which is an array; cluster by the mirror's value"
             draft.fault(message, "target", "cluster_by", index)
         elif known and name not in known and not is_open:
-            where = "selected" if draft.syntax.joins else f"a column of the {draft.syntax.name}"
+            where = "selected" if draft.syntax.selects else f"a column of the {draft.syntax.name}"
             message = f"'cluster_by' names {name!r}, which is not {where}{did_you_mean(name, known)}"
             draft.fault(message, "target", "cluster_by", index)
 

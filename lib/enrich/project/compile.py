@@ -66,7 +66,7 @@ def list_target_columns(job: Job) -> tuple[str, ...] | None:
         part = getattr(part, key, None)
     if part is None:
         return None
-    return tuple(part) if kind.joins else kind.compile(Compiler(job, None)).spec.columns
+    return tuple(part) if kind.selects else kind.compile(Compiler(job, None)).spec.columns
 
 
 def list_private_columns(job: Job, spec: JobSpec | None = None) -> tuple[str, ...]:
@@ -222,9 +222,17 @@ class Compiler:
     def check_void(self, name: str, kind: DataType | None, *path: str | int) -> None:
         """Refuse a target column with a part that has no type."""
         if kind is not None and "void" in simples_of(kind):
-            casts = JOBS[self.job.kind].joins
+            casts = JOBS[self.job.kind].selects
             mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
             self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
+
+    def note_type(self, name: str, expression: Expression, *place: str | int) -> None:
+        """Note the type of a target column, where it is known; refuse what a target cannot hold."""
+        known = self.type_of(expression, *place)
+        self.kinds |= {name: known} if known is not None else {}
+        self.check_void(name, known, *place)
+        if known is not None and incomparable(known):
+            self.fault(f"{name!r} is {name_of(known)}, which a target cannot hold and compare; cast it", *place)
 
     def check_names(self, names: Iterable[str], place: str) -> None:
         """Refuse target columns that no table can hold, or the quarantine has, and pairs that differ in case."""
@@ -401,11 +409,7 @@ class Compiler:
             if (expression := self.expression(text, *place)) is None:
                 continue
             outputs[name] = expression
-            known = self.type_of(expression, *place)
-            self.kinds |= {name: known} if known is not None else {}
-            self.check_void(name, known, *place)
-            if known is not None and incomparable(known):
-                self.fault(f"{name!r} is {name_of(known)}, which a target cannot hold and compare; cast it", *place)
+            self.note_type(name, expression, *place)
         where = self.expression(job.where, "where") if job.where is not None else None
         self.check_condition(where, "where")
         texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]

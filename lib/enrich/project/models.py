@@ -1,7 +1,7 @@
 """Describe what a project's files say: frozen models, which hold one value each.
 
 Texts are expressions or names as written. Lists that a file may write as a single value are tuples here. Rules between
-fields are in ``checks``, their JSON Schemas for editors in ``enrich.init.schemas``.
+fields are in ``checks``, their JSON Schemas for editors in ``enrich.init``.
 """
 
 from __future__ import annotations
@@ -248,6 +248,14 @@ class History(Model):
     )
 
 
+class Group(Model):
+    """The groups that the rows of a table make; ``select`` says what the target shows of each."""
+
+    by: Expressions = Field(
+        description="The expression, or a list of them, whose values make a group; all are selected: the target's key."
+    )
+
+
 class Rule(Model):
     """A rule about the joins of a job, or about what a run changes; it never decides where a row goes."""
 
@@ -304,6 +312,7 @@ class Job(Model):
     )
     mirror: Mirror | None = Field(None, description="Only with kind mirror.")
     history: History | None = Field(None, description="Only with kind history; may be left out.")
+    group: Group | None = Field(None, description="Only with kind group.")
     target: Target
     expectations: Text | None = Field(None, description="The suite in expectations/ that judges the rows.")
     declared_rules: tuple[Rule, ...] = Field(
@@ -518,6 +527,8 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
         if source.latest is not None and source.latest.delete is not None:
             what = f"'delete' of the source {alias!r}"
             written.append((what, job.at("sources", alias, "latest", "delete"), source.latest.delete))
+    for place, text in enumerate(job.group.by if job.group is not None else ()):
+        written.append(("'by' of the groups", job.at("group", "by", place), text))
     written += [("'where'", job.at("where"), job.where)] if job.where is not None else []
     written += [(f"column {name!r}", job.at("select", name), text) for name, text in (job.select or {}).items()]
     found = [each for each in written if fault.is_in(each[2])]

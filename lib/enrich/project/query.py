@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from enrich.base.errors import did_you_mean
 from enrich.project.expressions.functions import SEPARATORS, UNITS, split_words
@@ -23,7 +24,7 @@ _PLACE = re.compile(r" at character (\d+)(?: of the (?:expression|condition))?")
 _YAML = "kinds of jobs that SQL has no words for are written with 'from' and 'join'"
 _NEXT = "write it as a job of its own, which reads this one's target"
 _CLAUSES = {
-    "group by": f"GROUP BY is not possible in a job's query; compute groups in a table of their own: {_NEXT}",
+    "group by": f"GROUP BY stands once, behind WHERE, and groups the rows of one table; {_NEXT}",
     "having": f"HAVING is not possible; write the condition as the WHERE of the next job: {_NEXT}",
     "order by": "ORDER BY is not possible: the rows of a table have no order; sort where it is read",
     "sort by": "SORT BY is not possible: the rows of a table have no order; sort where it is read",
@@ -106,6 +107,8 @@ class Query:
     joins: list[JoinPart] = field(default_factory=list)
     where: Tokens = ()
     where_at: int = 0
+    groups: list[Tokens] = field(default_factory=list)  # what GROUP BY names
+    group_at: int | None = None  # the offset of its first word
     faults: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -272,6 +275,7 @@ class _Reader:
         self.sources = {name.lower(): name for name in sources}
         self.tokens = _cut(query.text)
         self.at = 0
+        self._has_groups = ("group", "by") in pairwise(token.lower for token in self.tokens)
         self._first_of_from: Token | None = None
 
     # --- tokens
@@ -326,7 +330,30 @@ class _Reader:
             query.where = self._take_expression()
             if not query.where:
                 self.fail("a condition is missing behind WHERE", word)
+        if self.look() == "group" and self.look(1) == "by":
+            self._read_groups()
         self._refuse_rest()
+
+    def _read_groups(self) -> None:
+        """Read GROUP BY with the expressions behind it."""
+        query, word = self.query, self.token
+        query.group_at = word.start
+        if query.joins:
+            self.fail(f"GROUP BY groups the rows of one table, and this query joins some; join them first: {_NEXT}")
+        self.at += 2
+        several = "GROUP BY with ALL, ROLLUP, CUBE or GROUPING SETS is not possible: a job's groups have one key"
+        while True:
+            if self.look() == "all" or (
+                self.look() in ("rollup", "cube", "grouping") and self.look(1) in ("(", "sets")
+            ):
+                self.fail(several, word)
+            query.groups.append(self._take_expression(",", "with", "grouping"))
+            if not query.groups[-1]:
+                self.fail("a column is missing behind GROUP BY")
+            if not self.take(","):
+                break
+        if self.look() in ("with", "grouping"):
+            self.fail(several, word)
 
     def _open(self) -> None:
         """Read SELECT; say what another statement is."""
@@ -420,7 +447,8 @@ class _Reader:
         bracket, call = opened.pop()
         if _ENDS[bracket].strip("'") != word:
             self.fail(f"{_ENDS[bracket]} is missing before {word!r}")
-        if word == ")" and self.look(1) in _AGGREGATED and self.look(2) == "(":
+        filters = self._has_groups and self.look(1) == "filter"  # which aggregates there are is told later
+        if word == ")" and self.look(1) in _AGGREGATED and self.look(2) == "(" and not filters:
             name = self.tokens[call]
             what = "a window, which looks at other rows" if self.look(1) == "over" else "an aggregate of many rows"
             self.fail(f"{name.text} is {what}, and a job's row comes from one row of each table; {_NEXT}", name)
@@ -630,7 +658,8 @@ def _find_alias(tokens: Tokens) -> int | None:
         is_name = token.type == "quoted" or (
             token.type == "word" and word not in WORDS_OF_EXPRESSIONS and not (in_interval and word in UNITS | {"to"})
         )
-        if is_name and is_operand(before) and word not in ("end", "escape"):
+        filters = word == "filter" and place + 1 < len(tokens) and tokens[place + 1].lower == "("
+        if is_name and is_operand(before) and word not in ("end", "escape") and not filters:
             return place
         if token.type == "string" and is_operand(before) and before.lower not in TYPED | {"interval"}:
             return place

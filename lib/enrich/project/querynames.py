@@ -19,10 +19,12 @@ from enrich.base.schemas import find
 from enrich.base.spec import DataType, quote
 from enrich.project.checks import find_alias_fault
 from enrich.project.expressions import explain_constant, read_tokens
-from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate
+from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate, tokenize
 from enrich.project.expressions.reading import KEYWORDS, Reading, list_nodes, place_of
+from enrich.project.kinds.group import cut_aggregates, name_aggregate
 from enrich.project.kinds.syntax import list_names
 from enrich.project.query import (
+    Item,
     JoinPart,
     Query,
     QueryFault,
@@ -103,7 +105,17 @@ class _Names:
 
     def resolve(self, parts: Path, where: str) -> Path:
         """Find alias and column of a name, as Spark looks for it: ``alias.column`` before ``column.field``."""
+        path = self._find(parts, where)
+        allowed = self.owner.grouped
+        if allowed is not None and path[0] != _WRITTEN and _fold_path(path) not in allowed:
+            message = f"{'.'.join(parts)!r} {where} is neither in GROUP BY nor in an aggregate"
+            raise ExpressionError(message, hint="a group has many rows: write max(...), for instance, or group by it")
+        return path
+
+    def _find(self, parts: Path, where: str) -> Path:
         owner, (first, *rest) = self.owner, parts
+        if not rest and first in owner.written:
+            return (_WRITTEN, owner.written[first])
         alias = find(first, self.scope)
         if alias is not None and rest:
             column = find(rest[0], owner.columns[alias]) or (rest[0] if owner.tables is None else None)
@@ -165,6 +177,8 @@ class _Resolver:
     patterns: set[frozenset[str]] = field(default_factory=set)
     places: dict[tuple[str | int, ...], int] = field(default_factory=dict)
     visible: list[tuple[str, Path]] = field(default_factory=list)  # the columns of ``*`` so far
+    grouped: frozenset[Path] | None = None  # beside aggregates: the columns that GROUP BY names, without case
+    written: dict[str, str] = field(default_factory=dict)  # a name in the place of an aggregate -> the aggregate
 
     def __post_init__(self) -> None:
         self.named = self.query.named
@@ -201,7 +215,8 @@ class _Resolver:
             scope.append(join.table.alias)
         self.places |= {("select",): query.items[0].at, ("from",): self.named[0].at}
         is_whole = len(query.items) == 1 and query.items[0].is_star and not query.joins
-        select, stars = self._select(scope)
+        is_grouped = query.group_at is not None
+        select, stars = (self._group(parts, scope), {}) if is_grouped else self._select(scope)
         if not is_whole or self.faults:
             parts["select"] = select
         if any(item.is_star for item in query.items) and self.tables is None:
@@ -210,9 +225,61 @@ class _Resolver:
             self.places["where",] = query.where_at
             if (side := self._read(query.where, scope, query.where_at)) is not None:
                 parts["where"] = side.text
-        if not self.faults and self.tables is not None:
+        if not self.faults and self.tables is not None and not is_grouped:
             self._check_identity(parts, select)
         return Meaning(parts, stars, self.places, sorted(self.faults))
+
+    def _group(self, parts: dict[str, Any], scope: list[str]) -> dict[str, str]:
+        """Make a job of groups of ``parts``, as GROUP BY says; return target column -> its expression."""
+        query, by = self.query, list[_Side]()
+        parts.pop("join")
+        named = {item.name.lower(): item.tokens for item in query.items if item.name is not None}
+        self.places["group",] = self.places["select",] = query.select_at
+        for place, tokens in enumerate(query.groups):
+            self.places["group", "by", place] = tokens[0].start
+            inside = strip_parentheses(tokens)
+            # As Spark looks for it: a column of the table first, then a new name of SELECT.
+            is_name = len(inside) == 1 and inside[0].type in ("word", "quoted")
+            if is_name and find(inside[0].name, self.columns[self.driving]) is None:
+                inside = named.get(inside[0].name.lower(), inside)
+            side = self._read(inside, scope, tokens[0].start)
+            if side is not None and not side.columns and not self.at_a_glance:
+                self.fault(tokens[0].start, "GROUP BY names columns, or expressions over them; what is here is neither")
+            by += [side] if side is not None else []
+        plain = frozenset(_fold_path(path) for side in by if side.is_name for path in side.columns)
+        select: dict[str, str] = {}
+        for item in query.items:
+            if item.is_star:
+                self.fault(item.at, "a star is not possible with GROUP BY; name what makes a group, and aggregates")
+            elif item.name is None:
+                self.fault(item.at, "an expression needs an alias: write AS and the column's name behind it")
+            elif item.name.lower() in map(str.lower, select):
+                self.fault(item.at, f"the query has {item.name} twice; write AS and another name behind one of them")
+            else:
+                self.places["select", item.name] = item.at
+                select[item.name] = self._write_cell(item, scope, by, plain)
+        parts |= {"kind": "group", "group": {"by": [side.text for side in by]}}
+        return select
+
+    def _write_cell(self, item: Item, scope: list[str], by: Sequence[_Side], plain: frozenset[Path]) -> str:
+        """Write a column of a query with GROUP BY, all names written out; empty, and a fault, where it is none."""
+        if self.at_a_glance:
+            return write_tokens(item.tokens, {})
+        try:
+            aggregates, outer = cut_aggregates(strip_parentheses(item.tokens))
+        except ExpressionError as error:
+            self.fault(*place_fault(error, item.at))
+            return ""
+        for place, each in enumerate(aggregates):
+            inside = [part and self._read(part, scope, part[0].start) for part in (each.argument, each.condition)]
+            argument, condition = (side.text if side else None for side in inside)
+            self.written[name_aggregate(place)] = f" {each.write(argument or '*', condition)} "
+        cell = None if self.faults else self._read(outer, scope, item.at)
+        if cell is not None and (aggregates or _fold_text(cell.text) not in {_fold_text(side.text) for side in by}):
+            self.grouped = plain
+            cell = self._read(outer, scope, item.at)
+        self.grouped, self.written = None, {}
+        return cell.text.strip() if cell is not None else ""
 
     def _check_aliases(self) -> None:
         """Note aliases that no source may have, and those that stand twice."""
@@ -549,6 +616,18 @@ class _Resolver:
             self.fault(self.query.select_at, f"{said}; select {', '.join(missing)} as it is")
 
 
+def _fold_path(path: Path) -> Path:
+    """Return a path as Spark compares it: names without case."""
+    return tuple(part.lower() for part in path)
+
+
+def _fold_text(text: str) -> str:
+    """Return an expression in a form in which blanks and case do not count, but for literals."""
+    return " ".join(
+        each.name.lower() if each.type in ("word", "quoted", "op") else each.text for each in tokenize(text)
+    )
+
+
 def _unite(marks: Sequence[_Mark | None]) -> _Mark | None:
     """Return the one part of the key that all of several columns are, and of which members."""
     known = [each for each in marks if each is not None]
@@ -604,7 +683,7 @@ def _split_equality(tokens: Tokens) -> list[Tokens]:
 
 # --- a job's file that has a query ------------------------------------------------------------------------------------
 
-_INSTEAD = ("from", "join", "select", "where")
+_INSTEAD = ("from", "join", "select", "where", "group")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -658,7 +737,12 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
         if name in root
     ]
     if kind != "join":
-        faults.append(Fault(f"a query is a job of joins, not of kind {kind!r}; leave 'kind' out", tree.at("kind")))
+        faults.append(
+            Fault(
+                f"a query is a job of joins or, with GROUP BY, of groups, not of kind {kind!r}; leave 'kind' out",
+                tree.at("kind"),
+            )
+        )
     if not isinstance(text, str):
         faults.append(Fault("'query' must be text: one SELECT, best as a block behind 'query: |'", tree.at("query")))
     if faults:
@@ -692,7 +776,7 @@ def list_sources(job: Job) -> dict[str, str]:
 
 def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> Job:
     """Return the job that a query means over its tables' columns, if given; a ConfigError has all its faults."""
-    from enrich.project.models import Join
+    from enrich.project.models import Group, Join
 
     tree = cast(QueryTree, job._tree)
     sources = tree.file.mapping("sources")
@@ -701,7 +785,8 @@ def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> Job:
     if meaning.faults:
         raise ConfigError.of(_place(meaning.faults, tree.file, tree.query.text))
     parts: dict[str, Any] = {
-        "join": {alias: Join.model_validate(join) for alias, join in meaning.parts["join"].items()},
+        "join": {alias: Join.model_validate(join) for alias, join in meaning.parts.get("join", {}).items()},
+        "group": Group.model_validate(meaning.parts["group"]) if "group" in meaning.parts else None,
         "select": meaning.parts.get("select"),
         "where": meaning.parts.get("where"),
     }

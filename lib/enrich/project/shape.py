@@ -60,6 +60,7 @@ JOB = FileKind(
     # What the file writes in Spark SQL: there ``1`` and ``true`` are texts as well.
     lambda path: (
         path in (("query",), ("where",))
+        or path[:2] == ("group", "by")
         or path[2:] == ("latest", "delete")
         or path[-1:] == ("description",)
         or (path[:1] == ("select",) and len(path) == 2)

@@ -87,7 +87,7 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     # --- values of a fixed set ------------------------------------------------------------------------------------
     (
         {1: "job: orders\nkind: joins"},
-        [(2, "'kind' is 'joins', but must be one of join, mirror, history; did you mean 'join'?")],
+        [(2, "'kind' is 'joins', but must be one of join, mirror, history, group; did you mean 'join'?")],
     ),
     (
         {7: "  customers: {kind: foreign, on: a.b}"},
@@ -372,7 +372,7 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
 MIRROR_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     (
         {2: "kind: mirrors"},
-        [(2, "'kind' is 'mirrors', but must be one of join, mirror, history; did you mean 'mirror'?")],
+        [(2, "'kind' is 'mirrors', but must be one of join, mirror, history, group; did you mean 'mirror'?")],
     ),
     (
         {8: "  conflict: collect", 9: None, 10: None, 11: "target: {table: mails, cluster_by: [mail, person_id]}"},

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.init.schemas import build_schemas
+from enrich.init import build_schemas
 from enrich.project.project import load_project
 from enrich.project.yamlfile import load_tree
 from kit.project import write_project

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enrich.project.kinds.as_of import AsOf
 from enrich.project.kinds.foreign_key import ForeignKey
+from enrich.project.kinds.group import Group
 from enrich.project.kinds.history import History
 from enrich.project.kinds.interval import Interval
 from enrich.project.kinds.joins import Joins
@@ -13,7 +14,7 @@ from enrich.project.kinds.syntax import JobSyntax, JoinSyntax
 from enrich.project.kinds.table import Table
 
 JOINS: dict[str, JoinSyntax] = {each.name: each for each in (Table(), ForeignKey(), AsOf(), List(), Interval())}
-JOBS: dict[str, JobSyntax] = {each.name: each for each in (Joins(), Mirror(), History())}
+JOBS: dict[str, JobSyntax] = {each.name: each for each in (Joins(), Mirror(), History(), Group())}
 
 
 def register(kind: JoinSyntax) -> None:

@@ -25,7 +25,7 @@ class Joins(JobSyntax):
     """``kind: join``, or no ``kind``."""
 
     name = "join"
-    joins = True
+    joins = selects = True
     rules = ("match_rate", "null_foreign_keys", "new_orphans", "mass_change")
     names_columns_in = ("select",)
 

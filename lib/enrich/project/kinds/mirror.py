@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 from enrich.base.errors import ConfigError
 from enrich.base.schemas import may_be_key, name_of
-from enrich.base.spec import CompiledJob, MirrorSpec
+from enrich.base.spec import CompiledJob, WithoutJoins
 from enrich.project.kinds import syntax
 from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax, Named
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
+
+
+@dataclass(frozen=True)
+class MirrorSpec(WithoutJoins):
+    """A mirror job: value -> key of one master."""
+
+    kind: ClassVar[str] = "mirror"
+
+    value: tuple[str, ...]  # the master's columns that become the mirror's key
+    conflict: str  # fail, first, last or collect
+    order: str | None = None  # the column that decides ``first`` and ``last``; None: the master's key alone
+    extra: tuple[str, ...] = ()  # further columns of the winning row
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The target's key: the value columns."""
+        return self.value
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The same."""
+        return self.value
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns: value columns, key columns (``keys`` for a collected composite key), extra ones."""
+        key = ("keys",) if self.conflict == "collect" and len(self.key) > 1 else self.key
+        return (*self.value, *key, *self.extra)
 
 
 class Mirror(JobSyntax):

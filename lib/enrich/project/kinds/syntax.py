@@ -137,7 +137,8 @@ class JobSyntax:
 
     name: str
     needs_part = False  # whether the part of the file that has the kind's name must be there
-    joins = False  # whether it has ``join``, ``select`` and ``where``
+    joins = False  # whether it has ``join``
+    selects = False  # whether it has ``select`` and ``where``, and may be a query
     rules: tuple[str, ...] = ("mass_change",)
     remembers = False  # whether its target holds what the source may have forgotten
     mends_doubled = "choose another name for one of them"  # what to do about two target columns with one name
@@ -162,6 +163,10 @@ class JobSyntax:
 
     def write_query(self, spec: Any, sources: Mapping[str, str]) -> str | None:  # noqa: ARG002 - none but of joins
         """Return the SQL query that gives a job's rows over its ``sources`` (alias -> name); None: there is none."""
+        return None
+
+    def write_rows_query(self, spec: Any, table: str, version: int) -> str | None:  # noqa: ARG002 - none but of groups
+        """Return the SQL query of the rows of the one source that make a row of the target; None: it needs none."""
         return None
 
     def trace(self, spec: Any) -> ColumnSources:

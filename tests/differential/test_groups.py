@@ -1,0 +1,182 @@
+"""Random group queries over random tables that change in every way: each target is what Spark answers to its query."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+import enrich
+from differential.worlds_of_groups import GroupWorld, make_query
+from enrich.base.spec import LIVE, WEIGHT, Affected
+from enrich.joins import group
+from kit.counts import COUNTED
+from kit.lab import Lab
+from kit.session import forget_tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from enrich.project.kinds.group import GroupSpec
+
+
+def play(home: Path, spark: SparkSession, seed: int, queries: int, rounds: int, histories: int) -> int:
+    """Play random queries on random histories; return how many runs of a query on a history were compared."""
+    forget_tables(spark)
+    chance = random.Random(seed)
+    world = GroupWorld(Lab(home, spark), spark, chance, histories)
+    world.begin()
+    for number in range(queries):
+        world.add(f"q{number}", *make_query(chance))
+    done, told = 0, [*world.queries.values()]
+    for number in range(rounds):
+        acts = [] if number == 0 else [world.change() for _ in range(chance.randint(1, 3))]
+        how: dict[str, object] = {}
+        until = None
+        if number and acts and chance.random() < 0.2:
+            until = max(world.version() - 1, 2)
+            how["until"] = f"v{until}"
+        elif number and chance.random() < 0.25:
+            how["since"] = "beginning"
+        elif number and chance.random() < 0.25:
+            acts.append("restored targets")
+            for name in world.queries:
+                log = DeltaTable(world.lab.path(name))
+                if log.version():
+                    log.restore(chance.randrange(log.version()))
+        result = world.lab.run_all(**how)
+        context = f"seed {seed}, round {number}, {acts}, {how}: {told}"
+        if until is not None and any(job.exit_code == 2 for job in result.jobs):
+            until, result = None, world.lab.run_all()  # the cursor was further already
+        for job in result.jobs:
+            assert job.exit_code == 0, f"{job.job}: {job.error}; {context}"
+            wrong = world.compare(job.job, until)
+            assert not wrong, f"{wrong[:6]}; {context}"
+            done += histories
+    verified = enrich.verify(enrich.load_project(home), spark=spark)
+    if until is None:
+        assert {each.status for each in verified.jobs} == {"equal"}, f"seed {seed}"
+    return done
+
+
+def test_random_queries_of_groups(interpreted: SparkSession, tmp_path: Path, pytestconfig: pytest.Config) -> None:
+    done = play(tmp_path / "p", interpreted, int(os.environ["ENRICH_TEST_SEED"]), queries=5, rounds=6, histories=12)
+    pytestconfig.stash[COUNTED]["query-runs of groups"] = str(done)
+    assert done >= 300
+
+
+# --- Planted bugs: each in the histories whose number says so; the others are right.
+
+PLANTED = (
+    "SELECT h, g, count(*) AS rows, count(n) AS known, sum(n) AS total, sum(n) FILTER (WHERE b) AS good, max(n) AS top,"
+    " count(DISTINCT s) AS kinds FROM facts WHERE coalesce(w, 0) < 2 GROUP BY h, g"
+)
+BUGS = (
+    "a_delete_does_not_subtract",
+    "a_row_that_moves_stays_in_its_old_group",
+    "a_greatest_that_went_stays",
+    "a_group_stays_at_zero",
+    "a_distinct_is_counted_twice",
+    "a_null_becomes_a_group",
+    "a_change_is_applied_twice",
+    "a_filter_is_forgotten",
+    "where_is_forgotten",
+    "nulls_are_counted",
+    "only_the_changed_rows_are_added_up",
+)
+
+
+def _is_of(bug: str, number: Column) -> Column:
+    return number % (len(BUGS) + 1) == BUGS.index(bug)
+
+
+def _plant(patch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    find, take, make, derive = group.find_groups, group.take_keys, group.make_groups, group.derive_groups
+
+    def find_wrongly(spec: GroupSpec, images: DataFrame) -> DataFrame:
+        if WEIGHT not in images.columns:
+            return find(spec, images)
+        h, moved = F.col("h"), F.max(F.col(WEIGHT)).over(Window.partitionBy("id")) > 0
+        lost = _is_of(BUGS[0], h) | (_is_of(BUGS[1], h) & F.col("moved")) | (_is_of(BUGS[2], h) & (F.col("n") > 5))
+        is_lost = (F.col(WEIGHT) < 0) & F.coalesce(lost, F.lit(False))
+        return find(spec, images.withColumn("moved", moved).where(~is_lost).drop("moved"))
+
+    def take_wrongly(spec: GroupSpec, rows: DataFrame, *also: str) -> DataFrame:
+        here = _is_of("where_is_forgotten", F.col("h"))
+        found = take(spec, rows.where(~here), *also).unionByName(
+            take(replace(spec, where=None), rows.where(here), *also)
+        )
+        text = F.when(_is_of("a_null_becomes_a_group", F.col("__enrich_k0")), F.coalesce("__enrich_k1", F.lit("")))
+        return found.withColumn("__enrich_k1", F.coalesce(text, "__enrich_k1"))
+
+    def make_wrongly(spec: GroupSpec, rows: DataFrame, *also: str) -> DataFrame:
+        wrong = {
+            "a_distinct_is_counted_twice": lambda text: text.replace("DISTINCT ", ""),
+            "a_filter_is_forgotten": lambda text: text.partition(" FILTER")[0],
+            "nulls_are_counted": lambda text: "count(*)" if text.startswith("count(facts") else text,
+        }
+        mine = {bug: _is_of(bug, F.col("__enrich_k0")) for bug in wrong}
+        found = make(spec, rows.where(~reduce(or_, mine.values())), *also)
+        for bug, change in wrong.items():
+            other = replace(spec, aggregates={name: change(text) for name, text in spec.aggregates.items()})
+            found = found.unionByName(make(other, rows.where(mine[bug]), *also))
+        return found
+
+    def derive_wrongly(spec: GroupSpec, rows: DataFrame, affected: Affected | None, **how: bool) -> DataFrame:
+        if affected is None:
+            return derive(spec, rows, affected, **how)
+        twice = rows.where(_is_of("a_change_is_applied_twice", F.col("h")) & (F.col("n") == 3))
+        some = ~_is_of("only_the_changed_rows_are_added_up", F.col("h")) | (F.col("n") > 1)
+        found = derive(spec, rows.unionByName(twice).where(F.coalesce(some, F.lit(False))), affected, **how)
+        names = ["__enrich_k0", "__enrich_k1"]
+        gone = affected.left.where(_is_of("a_group_stays_at_zero", F.col("__enrich_k0"))).join(
+            found, names, "left_anti"
+        )
+        shown = {"h": F.col("__enrich_k0"), "g": F.col("__enrich_k1"), "rows": F.lit(0), LIVE: F.lit(True)}
+        kinds = {field.name: field.dataType for field in found.schema}
+        zero = gone.select(
+            *names, *[shown.get(n, F.lit(None)).cast(kinds[n]).alias(n) for n in found.columns if n not in names]
+        )
+        return found.unionByName(zero.select(*found.columns))
+
+    for name, wrong in (("find_groups", find_wrongly), ("take_keys", take_wrongly), ("make_groups", make_wrongly)):
+        patch.setattr(group, name, wrong)
+    patch.setattr(group, "derive_groups", derive_wrongly)
+
+
+def test_planted_bugs_are_caught(interpreted: SparkSession, tmp_path: Path) -> None:
+    forget_tables(interpreted)
+    world = GroupWorld(Lab(tmp_path / "p", interpreted), interpreted, random.Random(20261128), 15 * (len(BUGS) + 1))
+    world.begin()
+    world.add("q", PLANTED, ("h", "g"))
+    assert world.lab.run("q").status == "created"
+    for kinds in ("put", "drop", "move", "append", "drop", "put"):
+        world.change(kinds)
+    with pytest.MonkeyPatch.context() as patch:
+        _plant(patch)
+        found = world.lab.run("q")
+    assert found.status == "updated", found.error
+    places = {history % (len(BUGS) + 1) for history, _ in world.compare("q")}
+    survived = [bug for number, bug in enumerate(BUGS) if number not in places]
+    assert not survived, "a planted bug survived"
+    assert len(BUGS) not in places, "something was found in histories without a bug"
+    world.lab.run("q", full_refresh=True)
+    assert world.compare("q") == []
+
+
+@pytest.mark.soak
+def test_twenty_thousand_query_runs(interpreted: SparkSession, tmp_path: Path) -> None:
+    seed, done = int(os.environ["ENRICH_TEST_SEED"]), 0
+    while done < 20_000:
+        seed += 1
+        done += play(tmp_path / str(seed), interpreted, seed, queries=6, rounds=8, histories=60)

@@ -1,0 +1,222 @@
+"""Random tables and random queries with GROUP BY; Spark's own answer to the query's text is the reference.
+
+All histories share one table, its commits and the runs: the number of the history is a part of every group's key, so
+that one run of a job plays its query on each of them.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from differential.compare import canonical_row
+from kit.lab import Lab
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COLUMNS = {
+    "id": pa.string(),
+    "h": pa.int32(),
+    "g": pa.string(),
+    "w": pa.int32(),
+    "n": pa.int64(),
+    "d": pa.decimal128(10, 2),
+    "f": pa.float64(),
+    "s": pa.string(),
+    "b": pa.bool_(),
+    "t": pa.timestamp("us", "UTC"),
+    "unused": pa.int32(),
+}
+KEYS_OF_A_HISTORY = 9
+KINDS = "put put put drop append update move overwrite restore compact keyless unused lost"
+_GROUPS = ("g", "w", "upper(g)", "coalesce(g, '-')", "n % 3", "date_trunc('MONTH', t)", "f", "w > 1", "(w + 1)", "s")
+_AGGREGATES = (
+    "count(*)", "count(n)", "count(1)", "sum(n)", "sum(d)", "avg(n)", "avg(d)", "avg(w)", "sum(w)", "min(n)", "max(n)",
+    "min(s)", "max(s)", "max(t)", "min(f)", "max(d)", "bool_and(b)", "bool_or(b)", "bool_or(n > 3)",
+    "count(DISTINCT n)",
+    "count(DISTINCT s)", "count(DISTINCT f)", "count(DISTINCT lower(s))", "array_sort(array_agg(DISTINCT s))",
+    "array_sort(array_agg(DISTINCT n))", "sum(CASE WHEN b THEN n ELSE -n END)", "max(coalesce(s, '?'))", "sum(n * 2)",
+)  # fmt: skip
+_FILTERS = ("b", "n > 2", "s IS NOT NULL", "d < 5", "g = 'a' OR w IS NULL", "NOT b")
+_CONDITIONS = ("n > 1", "b", "s <> 'x'", "d IS NOT NULL AND n < 9", "coalesce(w, 0) < 3", "f > 0 OR g = 'b'")
+_AROUND = (
+    "coalesce({a}, 0) + {b}", "CASE WHEN {b} > 1 THEN {a} END", "{a} BETWEEN {b} AND 7", "-{a} + {b}",
+    "try_divide({a}, {b})", "concat('n', {a}, ' of ', {b})", "h * 1000 + {b}", "{a} IS NULL OR {b} = 2",
+)  # fmt: skip
+_NUMBERS = ("sum(n)", "sum(d)", "max(n)", "count(n)", "avg(d)", "count(DISTINCT s)", "min(w) FILTER (WHERE b)")
+
+
+def make_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
+    """Return a query over ``facts``, and the names of its key."""
+    by = ["h", *chance.sample(_GROUPS, chance.choice([0, 1, 1, 1, 2]))]
+    if chance.random() < 0.5:
+        chance.shuffle(by)
+    items, grouped, keys = [], [], []
+    for place, each in enumerate(by):
+        name = each if each.isalpha() and chance.random() < 0.7 else f"k{place}"
+        items.append(each if name == each else f"{each} AS {name}")
+        renamed = name != each and not each.isalpha() and chance.random() < 0.5
+        grouped.append(name if renamed else each)
+        keys.append(name)
+    for place in range(chance.randint(2, 5)):
+        aggregate = chance.choice(_AGGREGATES)
+        if chance.random() < 0.25 and not aggregate.startswith("array_sort"):
+            aggregate += f" FILTER (WHERE {chance.choice(_FILTERS)})"
+        if chance.random() < 0.25:
+            aggregate = chance.choice(_AROUND).format(a=chance.choice(_NUMBERS), b="count(*)")
+        items.append(f"{aggregate} AS a{place}")
+    if chance.random() < 0.3:
+        chance.shuffle(items)
+    where = f" WHERE {chance.choice(_CONDITIONS)}" if chance.random() < 0.5 else ""
+    return f"SELECT {', '.join(items)} FROM facts{where} GROUP BY {', '.join(grouped)}", tuple(keys)
+
+
+@dataclass
+class GroupWorld:
+    """One table of many histories, jobs of groups over it, and Spark beside them."""
+
+    lab: Lab
+    spark: SparkSession
+    chance: random.Random
+    histories: int
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    queries: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    keyless: int = 0
+
+    def begin(self) -> None:
+        """Make the table."""
+        self.lab.table("facts", "id", COLUMNS)
+        for history in range(self.histories):
+            for number in range(self.chance.randint(0, KEYS_OF_A_HISTORY)):
+                self._draw(history, number)
+        self.lab.append("facts", *self.rows.values())
+
+    def add(self, name: str, text: str, keys: tuple[str, ...]) -> None:
+        """Write a job."""
+        self.queries[name] = text, keys
+        source = "sources: {facts: {table: facts, key: id}}"
+        self.lab.job(f"job: {name}\n{source}\nquery: |\n  {text}\ntarget: {{table: {name}}}\n")
+
+    def _draw(self, history: int, number: int | None) -> dict[str, Any]:
+        """Draw a row; its values come from few, so that groups meet, and nulls are among them."""
+        pick = self.chance.choice
+        row: dict[str, Any] = {
+            "id": None if number is None else f"h{history:04}|{number}",
+            "h": history,
+            "g": pick(["a", "b", "A", "", None]),
+            "w": pick([0, 1, 2, None]),
+            "n": pick([0, 1, 2, 3, 5, 7, 2**40, None]),
+            "d": pick([Decimal("0.10"), Decimal("0.20"), Decimal("7.00"), Decimal("-3.33"), None]),
+            "f": pick([0.0, -0.0, 1.5, float("nan"), None]),
+            "s": pick(["x", "X", "yy", "é", None]),
+            "b": pick([True, False, None]),
+            "t": pick([datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 2, 1, 5, tzinfo=UTC), None]),
+            "unused": self.chance.randint(0, 9),
+        }
+        if number is not None:
+            self.rows[row["id"]] = row
+        return row
+
+    def change(self, kinds: str = KINDS) -> str:
+        """Make one commit of one of these kinds; return which."""
+        what = self.chance.choice(kinds.split())
+        touched = [h for h in range(self.histories) if self.chance.random() < 0.6] or [0]
+        getattr(self, f"_{what}")(touched)
+        return what
+
+    def _list_mine(self, touched: list[int]) -> list[str]:
+        return [key for key in self.rows if int(key[1:5]) in touched]
+
+    def _put(self, touched: list[int]) -> None:
+        numbers = [(h, self.chance.randrange(KEYS_OF_A_HISTORY)) for h in touched for _ in range(2)]
+        put = [self._draw(*each) for each in numbers]
+        self.lab.put("facts", *{row["id"]: row for row in put}.values())
+
+    def _drop(self, touched: list[int]) -> None:
+        mine = self._list_mine(touched)
+        gone = [key for key in mine if self.chance.random() < 0.4] or mine[:1]
+        if gone:
+            self.lab.drop("facts", f"id IN ({', '.join(map(repr, gone))})")
+        for key in gone:
+            del self.rows[key]
+
+    def _append(self, touched: list[int]) -> None:
+        fresh = [(h, n) for h in touched for n in range(KEYS_OF_A_HISTORY) if f"h{h:04}|{n}" not in self.rows]
+        rows = [self._draw(*each) for each in fresh if self.chance.random() < 0.5]
+        if rows:
+            self.lab.append("facts", *rows)
+
+    def _update(self, touched: list[int]) -> None:
+        self._assign("w = 1", "g", "a", touched)
+
+    def _lost(self, touched: list[int]) -> None:
+        """What the feed would tell is gone: the run compares the two snapshots."""
+        self._assign("n = 2", "n", 3, touched)
+        shutil.rmtree(Path(self.lab.path("facts"), "_change_data"), ignore_errors=True)
+
+    def _assign(self, condition: str, column: str, value: Any, touched: list[int]) -> None:
+        name, _, number = condition.partition(" = ")
+        for key in self._list_mine(touched):
+            if self.rows[key][name] == int(number):
+                self.rows[key][column] = value
+        self.lab.change("facts", f"{condition} AND h IN ({', '.join(map(str, touched))})", **{column: repr(value)})
+
+    def _move(self, touched: list[int]) -> None:
+        """Rows change their key, and nothing else; all are written anew."""
+        for key in self._list_mine(touched):
+            if int(key[6:]) < KEYS_OF_A_HISTORY and self.chance.random() < 0.3:
+                other = f"{key[:6]}{KEYS_OF_A_HISTORY + int(key[6:])}"
+                self.rows[other] = self.rows.pop(key) | {"id": other}
+        self._overwrite(touched)
+
+    def _overwrite(self, _touched: list[int]) -> None:
+        data = pa.Table.from_pylist(list(self.rows.values()), schema=self.lab.schema("facts"))
+        write_deltalake(self.lab.path("facts"), data, mode="overwrite")
+
+    def _restore(self, _touched: list[int]) -> None:
+        log = DeltaTable(self.lab.path("facts"))
+        if log.version() > 3:
+            log.restore(max(1, log.version() - self.chance.randint(1, 3)))
+        self.rows = {row["id"]: row for row in self.lab.rows("facts") if row["id"] is not None}
+
+    def _compact(self, _touched: list[int]) -> None:
+        DeltaTable(self.lab.path("facts")).optimize.compact()
+
+    def _keyless(self, touched: list[int]) -> None:
+        self.lab.append("facts", *[self._draw(history, None) for history in touched])
+
+    def _unused(self, _touched: list[int]) -> None:
+        self.lab.change("facts", "n > 1", unused="unused + 1")
+
+    def version(self) -> int:
+        """Return the table's version."""
+        return DeltaTable(self.lab.path("facts")).version()
+
+    def compare(self, name: str, version: int | None = None) -> list[tuple[int, str]]:
+        """Return how a target differs from Spark's answer at a version of the table: histories, and what it is."""
+        text, keys = self.queries[name]
+        rows = self.spark.read.format("delta").option("versionAsOf", self.version() if version is None else version)
+        rows.load(self.lab.path("facts")).where("id IS NOT NULL").createOrReplaceTempView("facts")
+        wanted = [row.asDict() for row in self.spark.sql(text).collect()]
+        wanted = [row for row in wanted if all(row[key] is not None for key in keys)]
+        found = [row.asDict() for row in self.spark.read.format("delta").load(self.lab.path(name)).collect()]
+        columns = list(wanted[0] if wanted else found[0]) if wanted or found else []
+        ours, theirs = (Counter(canonical_row(row, columns) for row in side) for side in (found, wanted))
+        at = columns.index(name_history(text, keys)) if columns else 0
+        sides = {"lacks": theirs - ours, "has": ours - theirs}
+        return [(row[at][1], f"{side} {name} {row}") for side, rows in sides.items() for row in rows]
+
+
+def name_history(text: str, keys: tuple[str, ...]) -> str:
+    """Return the column of a query that holds the number of the history."""
+    return next(key for key in keys if key == "h" or f"h AS {key}," in text or f"h AS {key} " in text)

@@ -1,0 +1,181 @@
+"""Groups as people meet them: a query or a file of its own, changed in every way, asked why, verified."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pyarrow as pa
+import pytest
+
+import enrich
+from kit.lab import Lab
+
+QUARANTINE = {"enrich": {"action": "quarantine"}}
+REVENUE = """\
+job: revenue
+sources: {orders: {table: orders, key: id}}
+query: |
+  SELECT merchant, count(*) AS orders, sum(amount) AS revenue, max(day) AS last_day,
+         count(DISTINCT customer) AS customers
+  FROM orders
+  WHERE status = 'paid'
+  GROUP BY merchant
+target: {table: revenue}
+"""
+COLUMNS = {
+    "id": pa.int64(),
+    "merchant": pa.string(),
+    "amount": pa.decimal128(10, 2),
+    "day": pa.int32(),
+    "customer": pa.string(),
+    "status": pa.string(),
+}
+
+
+def order(
+    number: int, merchant: str | None, amount: str, day: int, customer: str, status: str = "paid"
+) -> dict[str, object]:
+    from decimal import Decimal
+
+    return dict(zip(COLUMNS, (number, merchant, Decimal(amount), day, customer, status), strict=True))
+
+
+@pytest.fixture
+def shop(lab: Lab) -> Lab:
+    rows = [order(1, "a", "1.50", 1, "x"), order(2, "a", "2.00", 9, "y"), order(3, "b", "7.00", 3, "x")]
+    lab.table("orders", "id", COLUMNS, [*rows, order(4, "c", "1.00", 1, "x", "open"), order(5, None, "1.00", 1, "x")])
+    lab.job(REVENUE)
+    return lab
+
+
+def shown(lab: Lab) -> dict[str, tuple[object, ...]]:
+    return {row["merchant"]: tuple(str(v) for v in list(row.values())[1:]) for row in lab.rows("revenue")}
+
+
+def test_groups_are_kept_right(shop: Lab) -> None:
+    first = shop.run("revenue")
+    assert first.status == "created", first.error
+    assert shown(shop) == {"a": ("2", "3.50", "9", "2"), "b": ("1", "7.00", "3", "1")}
+    (finding,) = first.findings
+    assert (finding.expectation, finding.action, finding.checked, finding.failed) == ("group_not_null", "warn", 4, 1)
+
+    # The greatest goes, a row moves, the last row of a group goes, one comes that where kept out.
+    shop.drop("orders", "id = 2")
+    shop.put("orders", order(3, "a", "7.00", 3, "x"), order(4, "c", "1.00", 1, "x"))
+    found = shop.run("revenue")
+    assert (found.status, found.counts.inserted, found.counts.updated, found.counts.deleted) == ("updated", 1, 1, 1)
+    assert shown(shop) == {"a": ("2", "8.50", "3", "1"), "c": ("1", "1.00", "1", "1")}
+    assert found.counts.affected_keys == 3
+    assert shop.run("revenue").status == "unchanged"
+
+
+MONTHS = """\
+job: months
+kind: group
+sources: {orders: {table: orders, key: id}}
+from: orders
+group: {by: [orders.day div 10, upper(orders.merchant)]}
+select:
+  who: upper(orders.merchant)
+  decade: orders.day div 10
+  mean: sum(orders.amount) / count(*)
+  days: array_sort(array_agg(DISTINCT orders.day))
+target: {table: months, change_feed: true}
+expectations: months
+"""
+BIG = """\
+job: big
+sources: {months: {table: months, key: [decade, who]}}
+query: |
+  SELECT who, count(*) AS decades FROM months WHERE mean > 1 GROUP BY who
+target: {table: big}
+"""
+
+
+def test_what_makes_a_group_may_be_computed_and_a_suite_may_hold_it(shop: Lab) -> None:
+    shop.job(MONTHS)
+    shop.job(BIG)
+    held = {"column": "mean", "max_value": 5}
+    shop.suite("months", {"type": "expect_column_values_to_be_between", "kwargs": held, "meta": QUARANTINE})
+    months, big = shop.run_all("months", "big").jobs
+    assert (months.status, months.counts.quarantined, big.status) == ("created", 1, "created"), (
+        months.error,
+        big.error,
+    )
+    assert {(row["who"], row["decade"]): row["days"] for row in shop.rows("months")} == {
+        ("A", 0): [1, 9],
+        ("C", 0): [1],
+    }
+    assert [(row["who"], row["_failed"]) for row in shop.rows("months__quarantine")] == [
+        ("B", ["expect_column_values_to_be_between:mean"])
+    ]
+
+    # A source's row without a key waits beside the groups that are held; a held group heals.
+    shop.append("orders", {**order(0, "z", "3.00", 3, "x"), "id": None})
+    shop.put("orders", order(6, "b", "0.50", 4, "y"))
+    months, big = shop.run_all("months", "big").jobs
+    assert (months.status, months.counts.inserted, months.counts.quarantined) == ("updated", 1, 1), months.error
+    assert [(row["who"], row["_failed"]) for row in shop.rows("months__quarantine")] == [("Z", ["key_not_null"])]
+    assert {row["who"]: row["decades"] for row in shop.rows("big")} == {"A": 1, "B": 1}
+
+    project = enrich.load_project(shop.home)
+    verified = enrich.verify(project, ["months", "big"], spark=shop.spark)
+    assert [(each.status, each.state_is_equal) for each in verified.jobs] == [("equal", True)] * 2
+    why = enrich.why(project, "months", {"who": "B", "decade": 0}, spark=shop.spark).to_dict()
+    assert (why["in_target"], why["rows"], why["columns"]["mean"]) == (True, 2, {"reason": "matched"})
+    assert why["query"].endswith(" AS orders WHERE (orders.day div 10) = :decade AND (upper(orders.merchant)) = :who")
+    why = enrich.why(project, "months", {"who": "Y", "decade": 0}, spark=shop.spark).to_dict()
+    assert (why["in_target"], why["rows"], why["row"]["reason"]) == (False, 0, "no_such_key")
+    with pytest.raises(enrich.ConfigError, match="the key of 'months' is computed of columns"):
+        enrich.trace(project, "months", {"who": "B", "decade": 0}, spark=shop.spark)
+
+
+def test_why_a_group_is_there_or_not(shop: Lab) -> None:
+    shop.run("revenue")
+    shop.drop("orders", "merchant = 'b'")
+    shop.run("revenue")
+    project = enrich.load_project(shop.home)
+    told = {key: enrich.why(project, "revenue", key, spark=shop.spark) for key in ("a", "b", "c", "A")}
+    assert {key: (each.row.reason, each.rows) for key, each in told.items()} == {
+        "a": ("matched", 2),
+        "b": ("deleted_at", 0),
+        "c": ("filtered_by_where", 0),
+        "A": ("near_miss", 0),
+    }
+    found = enrich.trace(project, "revenue", "b", spark=shop.spark)
+    assert (found.exit_code, {each.table for each in found.places} >= {"orders", "revenue"}) == (3, True)
+    where = "WHERE (orders.`status` = 'paid') AND orders.`merchant` = :merchant"
+    assert told["a"].query == f"SELECT * FROM orders VERSION AS OF 2 AS orders {where}"
+
+
+@pytest.mark.parametrize("point", ["target.before", "proof.before"])
+def test_a_crash_applies_nothing_twice(shop: Lab, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.run("revenue")
+    shop.put("orders", order(6, "a", "10.00", 4, "z"), order(7, "d", "1.00", 4, "z"))
+
+    def crash(name: str) -> None:
+        if name == point:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("enrich.base.failpoints.hook", crash)
+    with contextlib.suppress(KeyboardInterrupt):
+        shop.run("revenue")
+    monkeypatch.undo()
+    shop.drop("orders", "id = 1")
+    assert shop.run("revenue").exit_code == 0
+    expected = {"a": ("2", "12.00", "9", "2"), "b": ("1", "7.00", "3", "1"), "d": ("1", "1.00", "4", "1")}
+    assert shown(shop) == expected
+    for how in ({"since": "beginning"}, {"full_refresh": True}):
+        assert shop.run("revenue", **how).exit_code == 0
+        assert shown(shop) == expected
+
+
+def test_a_sum_that_overflows_is_named(shop: Lab) -> None:
+    shop.job(REVENUE.replace("sum(amount) AS revenue", "sum(id + 4611686018427387904) AS revenue"))
+    found = shop.run("revenue")
+    assert found.exit_code == 2
+    assert "revenue" in str(found.error)
+    assert shop.job(REVENUE.replace("sum(amount)", "sum(CAST(amount AS DOUBLE))"))
+    found = shop.run("revenue")
+    assert (found.exit_code, "order of the rows" in str(found.error)) == (2, True), found.error
+    assert "revenue.yml:4:" in str(found.error)
