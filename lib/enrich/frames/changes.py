@@ -130,15 +130,17 @@ def follow_rows(images: DataFrame, now: DataFrame, source: SourceSpec) -> DataFr
     key = [name_inside(name) for name in source.key]
     keyed = images.where(~columns.lacks_value(source.key))
     base = now.withColumn(WEIGHT, F.lit(1)).unionByName(keyed.drop(COMMIT).withColumn(WEIGHT, -F.col(WEIGHT)))
-    moves = sum_images(base.withColumn(COMMIT, F.lit(_BASE).cast("long")).unionByName(keyed), source, COMMIT)
+    seen = sum_images(base.withColumn(COMMIT, F.lit(_BASE).cast("long")).unionByName(keyed), source, COMMIT)
     # The states of a key: before the first commit that touches it, and after each.
     at = keyed.select(*map(quote, key), F.explode(F.array(F.lit(_BASE).cast("long"), COMMIT)).alias(_AT)).distinct()
     until = F.lead(_AT).over(Window.partitionBy(*map(quote, key)).orderBy(_AT)).alias(_UNTIL)
-    rows = moves.join(at.select("*", until), on=key, how="inner").where(F.col(COMMIT) <= F.col(_AT))
+    rows = seen.join(at.select("*", until), on=key, how="inner").where(F.col(COMMIT) <= F.col(_AT))
     rows = normalise.derive_rows(sum_images(rows, source, _AT, _UNTIL), source, _AT, _UNTIL)
-    come = rows.where(F.col(_AT) != _BASE).withColumns({WEIGHT: F.lit(1), COMMIT: F.col(_AT)})
-    gone = rows.where(F.col(_UNTIL).isNotNull()).withColumns({WEIGHT: F.lit(-1), COMMIT: F.col(_UNTIL)})
-    return sum_images(come.unionByName(gone), source, COMMIT).unionByName(images.where(columns.lacks_value(source.key)))
+    # Each comes with its state and goes with the next one: the plan of a union would have its rows twice.
+    moves = (1, F.when(F.col(_AT) != _BASE, F.col(_AT))), (-1, F.col(_UNTIL))
+    each = F.inline(F.array(*[F.struct(F.lit(weight).alias(WEIGHT), at.alias(COMMIT)) for weight, at in moves]))
+    found = sum_images(rows.select("*", each).where(F.col(COMMIT).isNotNull()), source, COMMIT)
+    return found.unionByName(images.where(columns.lacks_value(source.key)))
 
 
 def count_keys_that_differ(net: NetChanges, source: SourceSpec, names: Collection[str]) -> int:
