@@ -527,7 +527,7 @@ def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], d
 def init(call: Call, /, *, words: tuple[str, ...], from_tables: bool) -> int:
     """Write a project that runs, or a first job for tables that exist.
 
-    DIR (default: the current directory) gets one job of each kind, suites, a workflow for CI, and small tables.
+    DIR (default: the current directory) gets seven different jobs, suites, a workflow for CI, and small tables.
 
     With --from, the project here, or a new one, gets a job that joins the tables. Keys are guessed from uniqueness, and
     joins from names of columns and from matches; comments in the file say so. Only some rows are read, without Spark.
