@@ -208,6 +208,7 @@ class GroupWorld:
         rows = self.spark.read.format("delta").option("versionAsOf", self.version() if version is None else version)
         rows.load(self.lab.path("facts")).where("id IS NOT NULL").createOrReplaceTempView("facts")
         wanted = [row.asDict() for row in self.spark.sql(text).collect()]
+        self.spark.catalog.dropTempView("facts")
         wanted = [row for row in wanted if all(row[key] is not None for key in keys)]
         found = [row.asDict() for row in self.spark.read.format("delta").load(self.lab.path(name)).collect()]
         columns = list(wanted[0] if wanted else found[0]) if wanted or found else []
