@@ -233,7 +233,7 @@ class _Resolver:
         """Make a job of groups of ``parts``, as GROUP BY says; return target column -> its expression."""
         query, by = self.query, list[_Side]()
         parts.pop("join")
-        named = {item.name.lower(): item.tokens for item in query.items if item.name is not None}
+        named = {item.name.lower(): strip_parentheses(item.tokens) for item in query.items if item.name is not None}
         self.places["group",] = self.places["select",] = query.select_at
         for place, tokens in enumerate(query.groups):
             self.places["group", "by", place] = tokens[0].start

@@ -66,6 +66,10 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
         "SELECT (weight + 1) AS w, (count(*)) AS n FROM products GROUP BY weight + 1",
         {"group": {"by": "products.weight + 1"}, "select": {"w": "products.weight + 1", "n": "count(*)"}},
     ),
+    "parentheses behind a new name": (
+        "SELECT (weight + 1) AS more, count(*) AS n FROM products GROUP BY more",
+        {"group": {"by": "products.weight + 1"}, "select": {"more": "products.weight + 1", "n": "count(*)"}},
+    ),
     "a field": (
         "SELECT payload.page, avg(payload.item.qty) AS q FROM events GROUP BY payload.page",
         {
