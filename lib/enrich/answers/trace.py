@@ -188,10 +188,8 @@ def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlac
         for each in tables.actions(uri, version, "remove") or ():
             name, at = _name_file(each["remove"]["path"]), (each["remove"].get("deletionTimestamp") or 0) / 1000
             inside |= {name: max(inside[name], at)} if name in inside else {}
-    fed, keeps = (
-        {_name_file(path) for path in listed if path.startswith(_FEED)},
-        compute_file_retention(state.properties),
-    )
+    fed = {_name_file(path) for path in listed if path.startswith(_FEED)}
+    keeps = compute_file_retention(state.properties)
     for what, is_fed in (("old_version", False), ("change_feed", True)):
         if gone := {name: at for name, at in inside.items() if name not in active and (name in fed) == is_fed}:
             yield tell(what, gone, None if keeps is None else max(gone.values()) + keeps)

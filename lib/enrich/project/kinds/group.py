@@ -14,6 +14,7 @@ from enrich.project.expressions.functions import explain_function, split_words
 from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds import syntax
+from enrich.project.kinds.joins import spell_name
 from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax, Named
 from enrich.project.query import Tokens, find_end, split_top, write_tokens
 
@@ -181,8 +182,8 @@ class Group(JobSyntax):
     def write_query(self, spec: GroupSpec, sources: Mapping[str, str]) -> str | None:
         """Write it; doubled keys, normalised keys, quarantined rows and groups with a null are no part of the query."""
         name = sources[spec.driving]
-        table = spec.driving if name == spec.driving else f"{_spell(name)} AS {spec.driving}"
-        shown = [f"{text} AS {_spell(cell.name)}" for text, cell in zip(spec.texts, spec.cells, strict=True)]
+        table = spec.driving if name == spec.driving else f"{spell_name(name)} AS {spec.driving}"
+        shown = [f"{text} AS {spell_name(cell.name)}" for text, cell in zip(spec.texts, spec.cells, strict=True)]
         where = [] if spec.where is None else [f"WHERE {spec.where}"]
         lines = ["SELECT " + ",\n       ".join(shown), f"FROM {table}", *where, f"GROUP BY {', '.join(spec.by)}"]
         return "\n".join(lines)
@@ -207,12 +208,6 @@ class Group(JobSyntax):
                 how = syntax.IDENTITY if not any(name in normalised for _, name in columns) else how
             found[cell.name] = dict.fromkeys(columns, how)
         return found
-
-
-def _spell(name: str) -> str:
-    from enrich.project.kinds.joins import spell_name
-
-    return spell_name(name)
 
 
 @dataclass
