@@ -1,0 +1,129 @@
+"""Write SQL that gives a row one text, the same in every engine, and sums the hashes of all rows: a proof of the table.
+
+    id 7, name 'Ann', paid null    ->    2:id7;4:name3:Ann    ->    md5, as two numbers    ->    their sums, modulo 2^64
+
+Columns stand in the order of their names, and what is null is left out: so a column that comes, empty, changes no sum.
+docs/proof.md tells the form of each type; ``tests/kit/rowforms.py`` computes it in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from enrich.base.spec import DataType, quote
+
+SPARK, DUCKDB = "spark", "duckdb"
+MODULUS = 2**64
+FORM = 1
+"""The number of the form in records; it grows when a row gets another text."""
+
+_TEXTS = {
+    SPARK: {
+        "plain": "concat(CAST({x} AS STRING), ';')",
+        "date": "concat(unix_date({x}), ';')",
+        "timestamp": "concat(unix_micros({x}), ';')",
+        "timestamp_ntz": "concat(unix_micros(CAST({x} AS TIMESTAMP)), ';')",
+        "string": "concat(octet_length({x}), ':', {x})",
+        "binary": "concat(hex({x}), ';')",
+        # Java's, exact: the shortest decimal digits differ from one program to the next.
+        "fraction": "concat(CASE WHEN isnan({x}) THEN 'NaN' WHEN {x} IS NOT NULL THEN"
+        " format_string('%a', CAST({x} AS DOUBLE) + 0D) END, ';')",
+        "array": "concat('[', array_join(transform({x}, {each} -> {element}), ''), ']')",
+        "map": "concat('{{', array_join(array_sort(transform(map_entries({x}), {each} -> {element})), ''), '}}')",
+        "element": "coalesce(concat('+', {x}), '-')",
+        "both": "concat({x}, {y})",
+        "struct": "CASE WHEN {x} IS NOT NULL THEN concat('(', {y}, ')') END",
+        "entry": "concat({name}, {x})",
+    },
+    DUCKDB: {
+        "plain": "CAST({x} AS VARCHAR) || ';'",
+        "narrow": "regexp_replace(CAST({x} AS VARCHAR), '^(-?)[.]', '\\10.') || ';'",
+        "date": "({x} - DATE '1970-01-01') || ';'",
+        "timestamp": "epoch_us({x}) || ';'",
+        "timestamp_ntz": "epoch_us({x}) || ';'",
+        "string": "strlen({x}) || ':' || {x}",
+        "binary": "hex({x}) || ';'",
+        "fraction": "replace(regexp_replace(CASE WHEN isnan({x}) THEN 'NaN' WHEN {x} = 0 THEN '0x0p0' WHEN isinf({x})"
+        " THEN CASE WHEN {x} > 0 THEN 'Infinity' ELSE '-Infinity' END ELSE format('{{:a}}', CAST({x} AS DOUBLE)) END,"
+        " '^(-?0x.)p', '\\1.0p'), 'p+', 'p') || ';'",
+        "array": "'[' || array_to_string(list_transform({x}, lambda {each}: {element}), '') || ']'",
+        "map": "'{{' || array_to_string(list_sort(list_transform(map_entries({x}), lambda {each}: {element})), '')"
+        " || '}}'",
+        "element": "coalesce('+' || {x}, '-')",
+        "both": "({x}) || ({y})",
+        "struct": "CASE WHEN {x} IS NOT NULL THEN '(' || {y} || ')' END",
+        "entry": "{name} || {x}",
+    },
+}
+_NULL = "CAST(NULL AS INT)"  # takes the place of a value of type void, which nothing but null is
+_SIMPLE = ("date", "timestamp", "timestamp_ntz", "string", "binary")
+_FRACTIONS, _WHOLE = ("float", "double"), ("boolean", "byte", "short", "integer", "long")
+
+
+def write_row(
+    kinds: Mapping[str, DataType], dialect: str = SPARK, inside: str = "", *, separator: str = ", ", depth: int = 0
+) -> str:
+    """Return SQL for the text of a row with these columns, or of those ``inside`` a struct; it is never null."""
+    parts, form = ["''"], _TEXTS[dialect]["entry"]
+    for name in sorted(kinds, key=str.lower):
+        label = _write_literal(f"{len(name.lower().encode())}:{name.lower()}", dialect)
+        value = _write_value(_reach(inside, name, dialect), kinds[name], dialect, depth)
+        parts.append(form.format(name=label, x=value))
+    return f"concat_ws('', {separator.join(parts)})"
+
+
+def _write_value(value: str, kind: DataType, dialect: str, depth: int) -> str:
+    """Return SQL for the text of one value, null for null; in it, a text tells where it ends."""
+    texts = _TEXTS[dialect]
+    if isinstance(kind, str):
+        name = "plain" if kind in _WHOLE or kind.startswith("decimal") else "fraction" if kind in _FRACTIONS else kind
+        if kind.startswith("decimal"):
+            precision, _, scale = kind[len("decimal(") : -1].partition(",")
+            name = "narrow" if precision.strip() == scale.strip() and "narrow" in texts else "plain"
+        return texts["plain"].format(x=_NULL) if kind == "void" else texts[name].format(x=value)
+    if kind["type"] == "struct":
+        fields = {each["name"]: each["type"] for each in kind["fields"]}
+        return texts["struct"].format(x=value, y=write_row(fields, dialect, value, depth=depth))
+    each = f"e{depth}"
+
+    def write_element(part: str, its: DataType) -> str:
+        return texts["element"].format(x=_write_value(part, its, dialect, depth + 1))
+
+    if kind["type"] == "array":
+        return texts["array"].format(x=value, each=each, element=write_element(each, kind["elementType"]))
+    key = _write_value(_reach(each, "key", dialect), kind["keyType"], dialect, depth + 1)
+    entry = texts["both"].format(x=key, y=write_element(_reach(each, "value", dialect), kind["valueType"]))
+    return texts["map"].format(x=value, each=each, element=entry)
+
+
+def _reach(value: str, name: str, dialect: str) -> str:
+    """Return SQL for a field of a struct, or for a column where ``value`` is empty."""
+    if dialect == DUCKDB:
+        return f"struct_extract({value}, {_write_literal(name, dialect)})" if value else _quote_name(name)
+    return f"{value}.{quote(name)}" if value else quote(name)
+
+
+def _quote_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _write_literal(text: str, dialect: str) -> str:
+    escaped = text if dialect == DUCKDB else text.replace("\\", "\\\\")
+    return "'" + escaped.replace("'", "''" if dialect == DUCKDB else "\\'") + "'"
+
+
+_QUERIES = {
+    SPARK: "coalesce(sum(CAST(conv(substr(hash, {start}, 16), 16, 10) AS DECIMAL(20, 0))) % {modulus}, 0)",
+    DUCKDB: "coalesce(sum(CAST('0x' || substr(hash, {start}, 16) AS UBIGINT)) % {modulus}, 0)",
+}
+
+
+def write_query(kinds: Mapping[str, DataType], dialect: str, table: str) -> str:
+    """Return the query that counts the rows of a table, named in SQL, and computes the two numbers that prove it.
+
+    In Spark it needs ANSI, and UTC as the time zone; DuckDB needs UTC, too.
+    """
+    sums = [_QUERIES[dialect].format(start=start, modulus=MODULUS) for start in (1, 17)]
+    text = write_row(kinds, dialect, separator=",\n  ")
+    head = f"SELECT count(*) AS row_count,\n  {sums[0]} AS sum_1,\n  {sums[1]} AS sum_2"
+    return f"{head}\nFROM (SELECT md5({text}) AS hash\n  FROM {table}) AS hashed"  # noqa: S608 - names are quoted
