@@ -109,6 +109,33 @@ def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: Spa
     return many.tally, faults
 
 
+def compare_smaller_cuts(first: Trial, whole: Trial) -> tuple[Tally, list[str]]:
+    """Go on after a first run in smaller windows than ``whole`` did; return what was played, and what differs.
+
+    What ``whole`` took in one run, ``first`` takes in two, and loses its state directory in between.
+    """
+    first.script = Script([_in_smaller_windows(each) for each in first.histories])
+    first.histories = list(first.script.histories)
+    for window in range(1, first.script.windows):
+        changed = first.write(window)
+        if window == first.script.windows - 1:
+            shutil.rmtree(first.base / "lake" / "_enrich")
+        first.run(window, changed)
+    faults = [str(failure) for failure in first.failures[:1]]
+    assert all(first.writers[name].rows == whole.writers[name].rows for name in whole.writers)
+    for shape in whole.world.shapes:
+        rows = [_count_rows(whole.targets[shape.name], trial.base / "lake" / shape.name) for trial in (first, whole)]
+        if rows[0] != rows[1]:
+            faults.append(f"smaller windows give other rows: {shape.name}")
+    return first.tally, faults
+
+
+def _in_smaller_windows(history: History) -> History:
+    """Return the history with the first commit after the first run in a window of its own."""
+    begun, rest = history.windows
+    return History((begun, rest[:1], rest[1:]))
+
+
 def _in_one_window(history: History) -> History:
     """Return the history with everything that follows the first run in one window."""
     return History((history.windows[0], [commit for window in history.windows[1:] for commit in window]))

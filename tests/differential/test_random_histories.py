@@ -21,7 +21,7 @@ from differential.alterations import plan_alterations
 from differential.comparison import Tally
 from differential.engines import enrich_engine
 from differential.generator import make_histories, make_shared
-from differential.invariants import compare_query, recut_history, refresh_one
+from differential.invariants import compare_query, compare_smaller_cuts, recut_history, refresh_one
 from differential.jobs import with_random_jobs
 from differential.shrink import halves, kept_histories, save_case, shrink
 from differential.trial import Script, Trial
@@ -46,13 +46,26 @@ PLAYED = {
 }
 WITHOUT_QUERIES = {"mirrors", "histories", "intervals", "times", "versions", "lists"}
 """Worlds of jobs for which SQL has no words."""
+CUT = "foreign_key"
+"""The world that is played in smaller windows, too, from a copy of its first run; the soak asks it of many."""
 COMPILED = list(PLAYED)[SEED % len(PLAYED)]
 """The world that is played with compiled plans, as users run them; the others are interpreted, which is cheaper."""
 Played = Callable[[str], Trial]
 
 
 @pytest.fixture(scope="module")
-def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, totals: dict[str, Tally]) -> Played:
+def first_runs() -> dict[str, Trial]:
+    """Copies of worlds as they were after their first run."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def played(
+    spark: SparkSession,
+    tmp_path_factory: pytest.TempPathFactory,
+    totals: dict[str, Tally],
+    first_runs: dict[str, Trial],
+) -> Played:
     """Plays a world once, with everything that may happen to it."""
 
     @cache
@@ -66,7 +79,10 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, totals
         engine = enrich_engine(spark, other_ways=(SEED + list(PLAYED).index(name)) % 2 == 1)
         trial = Trial(tmp_path_factory.mktemp(name.replace("/", "_")) / "p", world, script, engine, seed=SEED)
         with hold_settings(spark, {} if name == COMPILED else INTERPRETED):
-            trial.play()
+            for window in range(WINDOWS):
+                trial.run(window, trial.write(window))
+                if (name, window) == (CUT, 0):
+                    first_runs[name] = trial.fork(tmp_path_factory.mktemp("first") / "p")
         totals[f"random histories, {name}"] = trial.tally
         return trial
 
@@ -124,6 +140,19 @@ def test_a_full_refresh_equals_what_the_runs_have_made(name: str, played: Played
 
 def test_a_history_is_the_same_however_its_commits_are_cut(played: Played, spark: SparkSession) -> None:
     assert recut_history(played("histories"), spark, SEED) == []
+
+
+def test_one_window_equals_smaller_windows_and_a_lost_state_directory_loses_nothing(
+    played: Played, first_runs: dict[str, Trial], spark: SparkSession, totals: dict[str, Tally]
+) -> None:
+    """Also whichever way a run takes: the small windows go the ways that are meant for tables of other sizes."""
+    whole = played(CUT)
+    first = first_runs[CUT]
+    first.engine = enrich_engine(spark, other_ways=(SEED + list(PLAYED).index(CUT)) % 2 == 0)
+    with hold_settings(spark, INTERPRETED):
+        totals["metamorphic"], faults = compare_smaller_cuts(first, whole)
+    assert not faults, "\n".join(faults)
+    assert len(first.histories) >= 500 * min(1.0, HISTORIES / FULL_SIZE)
 
 
 def test_enough_was_compared(totals: dict[str, Tally]) -> None:
