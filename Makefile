@@ -93,6 +93,10 @@ bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against th
 bench-state: java $(READY) jars ## rules about the whole target against rules about the changed rows, 10M rows (about 10 minutes)
 	@$(BIN)/python benchmarks/state.py
 
+.PHONY: bench-groups
+bench-groups: java $(READY) jars ## groups that move by their changes against a rebuild and a MERGE of partial sums (SCALE=1: 1M rows, about 5 minutes)
+	@$(BIN)/python benchmarks/groups.py --scale $(SCALE)
+
 .PHONY: bench-ways
 bench-ways: java $(READY) jars ## runs by changes against full refreshes, 0.1 to 60 % changed rows, narrow and wide, as ratios (1M rows, about 30 minutes)
 	@$(BIN)/python benchmarks/ways.py

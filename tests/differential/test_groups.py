@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
+import re
 from dataclasses import replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
 
 import enrich
-from differential.worlds_of_groups import GroupWorld, make_query
+from differential.worlds_of_groups import KINDS, GroupWorld, make_query
 from enrich.base.spec import LIVE, WEIGHT, Affected
 from enrich.joins import group
 from kit.counts import COUNTED
@@ -22,30 +24,60 @@ from kit.lab import Lab
 from kit.session import forget_tables
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from enrich.project.kinds.group import GroupSpec
+    from enrich.project.kinds.group import GroupSpec, Part
+
+
+class Ways(logging.Handler):
+    """Counts the groups that runs say they have moved by the changes, and those that they have computed anew."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.moved = self.anew = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        found = re.search(r"(\d+) groups move by the changes, (\d+) are computed anew", record.getMessage())
+        if found:
+            self.moved, self.anew = self.moved + int(found[1]), self.anew + int(found[2])
+
+
+@pytest.fixture
+def ways() -> Iterator[Ways]:
+    log, counted = logging.getLogger("enrich"), Ways()
+    level = log.level
+    log.addHandler(counted)
+    log.setLevel(logging.INFO)
+    yield counted
+    log.removeHandler(counted)
+    log.setLevel(level)
 
 
 def play(home: Path, spark: SparkSession, seed: int, queries: int, rounds: int, histories: int) -> int:
-    """Play random queries on random histories; return how many runs of a query on a history were compared."""
+    """Play random queries on random histories; return how many runs of a query on a history were compared.
+
+    The first query shows what makes its groups move, and the first round after the first run is a plain one.
+    """
     forget_tables(spark)
     chance = random.Random(seed)
     world = GroupWorld(Lab(home, spark), spark, chance, histories)
     world.begin()
     for number in range(queries):
-        world.add(f"q{number}", *make_query(chance))
+        world.add(f"q{number}", *make_query(chance, moves=not number))
     done, told = 0, [*world.queries.values()]
     for number in range(rounds):
-        acts = [] if number == 0 else [world.change() for _ in range(chance.randint(1, 3))]
+        kinds = {0: [], 1: ["put", "drop"]}.get(number, [KINDS] * chance.randint(1, 3))
+        acts = [world.change(each) for each in kinds]
         how: dict[str, object] = {}
         until = None
-        if number and acts and chance.random() < 0.2:
+        if number > 1 and acts and chance.random() < 0.2:
             until = max(world.version() - 1, 2)
             how["until"] = f"v{until}"
-        elif number and chance.random() < 0.25:
+        elif number > 1 and chance.random() < 0.25:
             how["since"] = "beginning"
-        elif number and chance.random() < 0.25:
+        elif number > 1 and chance.random() < 0.25:
             acts.append("restored targets")
             for name in world.queries:
                 log = DeltaTable(world.lab.path(name))
@@ -66,17 +98,22 @@ def play(home: Path, spark: SparkSession, seed: int, queries: int, rounds: int, 
     return done
 
 
-def test_random_queries_of_groups(interpreted: SparkSession, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    done = play(tmp_path / "p", interpreted, int(os.environ["ENRICH_TEST_SEED"]), queries=5, rounds=6, histories=12)
-    pytestconfig.stash[COUNTED]["query-runs of groups"] = str(done)
+def test_random_queries_of_groups(
+    interpreted: SparkSession, tmp_path: Path, pytestconfig: pytest.Config, ways: Ways
+) -> None:
+    done = play(tmp_path / "p", interpreted, int(os.environ["ENRICH_TEST_SEED"]), queries=3, rounds=4, histories=30)
+    said = f"{done}; {ways.moved} groups moved by changes, {ways.anew} computed anew beside them"
+    pytestconfig.stash[COUNTED]["query-runs of groups"] = said
     assert done >= 300
+    assert ways.moved, "no group has moved by its changes"
 
 
 # --- Planted bugs: each in the histories whose number says so; the others are right.
 
 PLANTED = (
-    "SELECT h, g, count(*) AS rows, count(n) AS known, sum(n) AS total, sum(n) FILTER (WHERE b) AS good, max(n) AS top,"
-    " count(DISTINCT s) AS kinds FROM facts WHERE coalesce(w, 0) < 2 GROUP BY h, g"
+    "SELECT h, g, count(*) AS rows, count(n) AS known, sum(n) AS total, sum(n) FILTER (WHERE b) AS good,"
+    " count(n) FILTER (WHERE b) AS goods, max(n) AS top, count(DISTINCT s) FILTER (WHERE n < 3) AS kinds"
+    " FROM facts WHERE coalesce(w, 0) < 2 GROUP BY h, g"
 )
 BUGS = (
     "a_delete_does_not_subtract",
@@ -97,7 +134,8 @@ def _is_of(bug: str, number: Column) -> Column:
     return number % (len(BUGS) + 1) == BUGS.index(bug)
 
 
-def _plant(patch: pytest.MonkeyPatch) -> None:
+def _plant_anew(patch: pytest.MonkeyPatch) -> None:
+    """Plant bugs where groups are computed anew."""
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
@@ -152,6 +190,64 @@ def _plant(patch: pytest.MonkeyPatch) -> None:
     for name, wrong in (("find_groups", find_wrongly), ("take_keys", take_wrongly), ("make_groups", make_wrongly)):
         patch.setattr(group, name, wrong)
     patch.setattr(group, "derive_groups", derive_wrongly)
+    patch.setattr(group, "can_move", lambda _: False)
+
+
+def _plant_moving(patch: pytest.MonkeyPatch) -> None:
+    """Plant the same bugs where groups move by what came and went."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    take, tell, move, add_up = group.take_keys, group._tell_changes, group._Mover.move, group._Mover.was
+    whole, here = group.move_groups, F.col("__enrich_k0")
+
+    def take_wrongly(spec: GroupSpec, rows: DataFrame, *also: str) -> DataFrame:
+        forgets = _is_of("where_is_forgotten", F.col("h"))
+        found = take(spec, rows.where(~forgets), *also).unionByName(
+            take(replace(spec, where=None), rows.where(forgets), *also)
+        )
+        text = F.when(_is_of("a_null_becomes_a_group", here), F.coalesce("__enrich_k1", F.lit("")))
+        found = found.withColumn("__enrich_k1", F.coalesce(text, "__enrich_k1"))
+        if WEIGHT not in also:
+            return found
+        stays = F.max(F.col(WEIGHT)).over(Window.partitionBy("facts.id")) > 0
+        found = found.withColumn("moved", stays)
+        lost = _is_of(BUGS[0], here) | (_is_of(BUGS[1], here) & F.col("moved"))
+        found = found.where((F.col(WEIGHT) > 0) | ~lost).drop("moved")
+        return found.unionByName(found.where(_is_of("a_change_is_applied_twice", here)))
+
+    def tell_wrongly(name: str, part: Part, kind: Any) -> list[Column]:
+        wrong = {"a_filter_is_forgotten": replace(part, condition=None)}
+        if part.function == "count" and not part.is_distinct:
+            wrong["nulls_are_counted"] = replace(part, argument=None)
+        found = tell(name, part, kind)
+        names = [f"{name}_{each}" for each in ("come", "came", "gone", "went")]
+        names = names if len(found) > 2 else names[::2]
+        for bug, other in wrong.items():
+            pairs = zip(found, tell(name, other, kind), strict=True)
+            found = [F.when(_is_of(bug, here), bad).otherwise(good) for good, bad in pairs]
+        return [each.alias(title) for each, title in zip(found, names, strict=True)]
+
+    def move_wrongly(self: Any, name: str) -> tuple[Column, Column]:
+        part, (value, sure) = self.shown.spec.parts[name], move(self, name)
+        if part.function == "max":
+            return value, _is_of("a_greatest_that_went_stays", here) | sure
+        if part.is_distinct:
+            mine, twice = _is_of("a_distinct_is_counted_twice", here), F.size(f"{name}_came")
+            return F.when(mine, F.coalesce(self.was(name), F.lit(0)) + twice).otherwise(value), mine | sure
+        return value, sure
+
+    def forget(self: Any, name: str | None) -> Column:
+        return F.when(~_is_of("only_the_changed_rows_are_added_up", here), add_up(self, name))
+
+    def keep_at_zero(*args: Any) -> DataFrame | None:
+        found = whole(*args)
+        return found and found.withColumn(LIVE, F.col(LIVE) | _is_of("a_group_stays_at_zero", here))
+
+    for name, wrong in (("take_keys", take_wrongly), ("_tell_changes", tell_wrongly), ("move_groups", keep_at_zero)):
+        patch.setattr(group, name, wrong)
+    patch.setattr(group._Mover, "move", move_wrongly)
+    patch.setattr(group._Mover, "was", forget)
 
 
 def test_planted_bugs_are_caught(interpreted: SparkSession, tmp_path: Path) -> None:
@@ -160,17 +256,18 @@ def test_planted_bugs_are_caught(interpreted: SparkSession, tmp_path: Path) -> N
     world.begin()
     world.add("q", PLANTED, ("h", "g"))
     assert world.lab.run("q").status == "created"
-    for kinds in ("put", "drop", "move", "append", "drop", "put"):
-        world.change(kinds)
-    with pytest.MonkeyPatch.context() as patch:
-        _plant(patch)
-        found = world.lab.run("q")
-    assert found.status == "updated", found.error
-    places = {history % (len(BUGS) + 1) for history, _ in world.compare("q")}
-    survived = [bug for number, bug in enumerate(BUGS) if number not in places]
-    assert not survived, "a planted bug survived"
-    assert len(BUGS) not in places, "something was found in histories without a bug"
-    world.lab.run("q", full_refresh=True)
+    for plant in (_plant_anew, _plant_moving):
+        for kinds in ("put", "drop", "move", "append", "drop", "put"):
+            world.change(kinds)
+        with pytest.MonkeyPatch.context() as patch:
+            plant(patch)
+            found = world.lab.run("q")
+        assert found.status == "updated", found.error
+        places = {history % (len(BUGS) + 1) for history, _ in world.compare("q")}
+        survived = [bug for number, bug in enumerate(BUGS) if number not in places]
+        assert not survived, f"a planted bug survived: {plant.__name__}"
+        assert len(BUGS) not in places, f"something was found in histories without a bug: {plant.__name__}"
+        world.lab.run("q", full_refresh=True)
     assert world.compare("q") == []
 
 

@@ -56,8 +56,8 @@ _AROUND = (
 _NUMBERS = ("sum(n)", "sum(d)", "max(n)", "count(n)", "avg(d)", "count(DISTINCT s)", "min(w) FILTER (WHERE b)")
 
 
-def make_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
-    """Return a query over ``facts``, and the names of its key."""
+def make_query(chance: random.Random, *, moves: bool = False) -> tuple[str, tuple[str, ...]]:
+    """Return a query over ``facts``, and the names of its key; ``moves``: it shows what makes groups move."""
     by = ["h", *chance.sample(_GROUPS, chance.choice([0, 1, 1, 1, 2]))]
     if chance.random() < 0.5:
         chance.shuffle(by)
@@ -68,13 +68,16 @@ def make_query(chance: random.Random) -> tuple[str, tuple[str, ...]]:
         renamed = name != each and not each.isalpha() and chance.random() < 0.5
         grouped.append(name if renamed else each)
         keys.append(name)
+    aggregates = [each for each in _AGGREGATES if not moves or not each.startswith("avg")]
     for place in range(chance.randint(2, 5)):
-        aggregate = chance.choice(_AGGREGATES)
+        aggregate = chance.choice(aggregates)
         if chance.random() < 0.25 and not aggregate.startswith("array_sort"):
             aggregate += f" FILTER (WHERE {chance.choice(_FILTERS)})"
-        if chance.random() < 0.25:
+        if not moves and chance.random() < 0.25:
             aggregate = chance.choice(_AROUND).format(a=chance.choice(_NUMBERS), b="count(*)")
         items.append(f"{aggregate} AS a{place}")
+    if moves or chance.random() < 0.5:
+        items += ["count(*) AS rows", "count(d) AS many", "sum(d) AS total", "avg(d) AS mean", "count(n) AS known"]
     if chance.random() < 0.3:
         chance.shuffle(items)
     where = f" WHERE {chance.choice(_CONDITIONS)}" if chance.random() < 0.5 else ""

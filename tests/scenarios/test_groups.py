@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 import enrich
 from kit.lab import Lab
@@ -146,6 +148,56 @@ def test_why_a_group_is_there_or_not(shop: Lab) -> None:
     assert (found.exit_code, {each.table for each in found.places} >= {"orders", "revenue"}) == (3, True)
     where = "WHERE (orders.`status` = 'paid') AND orders.`merchant` = :merchant"
     assert told["a"].query == f"SELECT * FROM orders VERSION AS OF 2 AS orders {where}"
+
+
+CHEAP = REVENUE.replace("key: id", "key: id, unique: trusted").replace(
+    "sum(amount) AS revenue",
+    "sum(amount) AS revenue, count(amount) AS amounts, avg(amount) AS mean, min(day) AS first_day",
+)
+
+
+def hide(lab: Lab, table: str) -> list[Path]:
+    """Take a table's data files away, and return where they are now; its feed stays."""
+    paths = pa.table(DeltaTable(lab.path(table)).get_add_actions(flatten=True))["path"].to_pylist()
+    return [Path(lab.path(table), path).rename(Path(lab.path(table), path + ".gone")) for path in paths]
+
+
+def test_groups_move_without_a_read_of_the_source(shop: Lab) -> None:
+    """The files of the source may be gone: what came and went is all that a run needs, while no extreme goes."""
+    shop.job(CHEAP)
+    shop.append("orders", order(8, "a", "4.00", 5, "y"))
+    assert shop.run("revenue").status == "created"
+    assert shown(shop)["a"] == ("3", "7.50", "3", "2.500000", "1", "9", "2")
+    # An amount changes, a row goes whose customer another one brings, a group comes, one loses its last row.
+    shop.put(
+        "orders", order(2, "a", "6.25", 9, "y"), order(9, "d", "1.00", 4, "z"), order(3, "b", "7.00", 3, "x", "open")
+    )
+    shop.put("orders", order(8, "a", "4.00", 5, "y", "open"), order(7, "a", "0.75", 1, "y"))
+    hidden = hide(shop, "orders")
+    found = shop.run("revenue")
+    assert (found.error, found.counts.updated, found.counts.inserted, found.counts.deleted) == (None, 1, 1, 1)
+    expected = {"a": ("3", "8.50", "3", "2.833333", "1", "9", "2"), "d": ("1", "1.00", "1", "1.000000", "4", "4", "1")}
+    assert shown(shop) == expected
+    for file in hidden:
+        file.rename(file.with_suffix(""))
+    assert {each.status for each in enrich.verify(enrich.load_project(shop.home), spark=shop.spark).jobs} == {"equal"}
+
+    # The last day goes: only the source tells the one before.
+    shop.drop("orders", "id = 2")
+    hidden = hide(shop, "orders")
+    assert shop.run("revenue").exit_code != 0
+    for file in hidden:
+        file.rename(file.with_suffix(""))
+    assert shop.run("revenue").counts.updated == 1
+    assert shown(shop)["a"] == ("2", "2.25", "2", "1.125000", "1", "1", "2")
+
+
+def test_a_plan_says_which_columns_make_groups_move(shop: Lab) -> None:
+    shop.run("revenue")
+    shop.put("orders", order(6, "b", "0.50", 4, "y"))
+    (plan,) = enrich.plan(enrich.load_project(shop.home), spark=shop.spark).jobs
+    assert plan.forecast is not None
+    assert "more groups would move by the changes alone with count(amount) among the columns" in plan.forecast.why
 
 
 @pytest.mark.parametrize("point", ["target.before", "proof.before"])

@@ -34,6 +34,24 @@ _WHOLE = ("byte", "short", "integer", "long")
 
 
 @dataclass(frozen=True)
+class Part:
+    """What an aggregate is made of; expressions see the source's row as a struct under its alias."""
+
+    function: str
+    is_distinct: bool
+    argument: str | None  # None: whole rows
+    condition: str | None  # of FILTER
+    of: tuple[str, str]  # argument and condition in one form, ``*`` and nothing where there is none
+    column: str | None  # the source's column that the argument only names
+
+    def spell(self, function: str | None = None) -> str:
+        """Write it, or another function of the same, for people."""
+        condition = f" FILTER (WHERE {self.condition})" if self.condition is not None else ""
+        of = self.column or self.argument or "*"
+        return f"{function or self.function}({'DISTINCT ' * self.is_distinct}{of}){condition}"
+
+
+@dataclass(frozen=True)
 class GroupSpec(WithoutJoins):
     """A job of groups. Expressions see the source's row as a struct under its alias."""
 
@@ -41,6 +59,7 @@ class GroupSpec(WithoutJoins):
 
     by: tuple[str, ...]  # what makes a group, as expressions: ``__enrich_k0 ..``
     aggregates: dict[str, str]  # what is made of its rows: ``__enrich_a0 ..`` -> the expression
+    parts: dict[str, Part]  # the same, taken apart
     cells: tuple[Output, ...]  # the target's columns: expressions over these two; ``paths`` are columns of the source
     texts: tuple[str, ...]  # the same as the file has them
     where: str | None
@@ -216,8 +235,8 @@ class _Reader:
 
     compiler: Compiler
     by: list[tuple[Expression, DataType | None]] = field(default_factory=list)
-    # Aggregates as the target's definition names them -> what Spark computes, and its type.
-    aggregates: dict[str, tuple[str, DataType | None]] = field(default_factory=dict)
+    # Aggregates as the target's definition names them -> what Spark computes, its type, and what it is made of.
+    aggregates: dict[str, tuple[str, DataType | None, Part]] = field(default_factory=dict)
     cells: dict[str, tuple[Expression, frozenset[tuple[str, ...]], str]] = field(default_factory=dict)
 
     def compile(self) -> CompiledJob:
@@ -231,7 +250,7 @@ class _Reader:
         compiler.check_condition(where, "where")
         read = {name: self._read(name, text) for name, text in (job.select or {}).items()}
         known = dict(zip(name_left_key(len(self.by)), [kind for _, kind in self.by], strict=True))
-        known |= {name_aggregate(place): kind for place, (_, kind) in enumerate(self.aggregates.values())}
+        known |= {name_aggregate(place): kind for place, (_, kind, _) in enumerate(self.aggregates.values())}
         compiler.frame = {name: kind for name, kind in known.items() if kind is not None}
         for name, cell in read.items():
             if cell is None:
@@ -249,10 +268,11 @@ class _Reader:
         cells = tuple(Output(name, each.text, paths) for name, (each, paths, _) in self.cells.items())
         sources = compiler.collect_sources()
         named = [find(name, sources[alias].columns) or name for name in named]
-        aggregates = {name_aggregate(place): text for place, (text, _) in enumerate(self.aggregates.values())}
+        aggregates = {name_aggregate(place): text for place, (text, *_) in enumerate(self.aggregates.values())}
+        parts = {name_aggregate(place): part for place, (*_, part) in enumerate(self.aggregates.values())}
         by, texts = tuple(each.text for each, _ in self.by), tuple(text for _, _, text in self.cells.values())
         condition = where.text if where else None
-        spec = GroupSpec(job.job, sources, alias, by, aggregates, cells, texts, condition, keys, tuple(named))
+        spec = GroupSpec(job.job, sources, alias, by, aggregates, parts, cells, texts, condition, keys, tuple(named))
         compiler.check_names(spec.columns, "select")
         compiler.check_cluster(spec.columns)
         meaning = {
@@ -344,7 +364,22 @@ class _Reader:
         canonical = aggregate.write(
             "*" if argument is None else argument.canonical, None if condition is None else condition.canonical
         )
-        self.aggregates.setdefault(canonical, (computed, _find_type(aggregate, kind)))
+        if (
+            aggregate.function == "count"
+            and not aggregate.is_distinct
+            and [a.type for a in aggregate.argument] == ["number"]
+        ):
+            argument = None  # count(1) counts rows
+        path = next(iter(argument.paths))[1:] if argument is not None and argument.is_path else ()
+        part = Part(
+            aggregate.function,
+            aggregate.is_distinct,
+            None if argument is None else argument.text,
+            None if condition is None else condition.text,
+            ("*" if argument is None else argument.canonical, "" if condition is None else condition.canonical),
+            path[0] if len(path) == 1 else None,
+        )
+        self.aggregates.setdefault(canonical, (computed, _find_type(aggregate, kind), part))
         return name_aggregate([*self.aggregates].index(canonical)), frozenset().union(*[each.paths for each in parts])
 
     def _find_keys(self) -> tuple[str, ...]:
