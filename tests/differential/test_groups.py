@@ -101,7 +101,7 @@ def play(home: Path, spark: SparkSession, seed: int, queries: int, rounds: int, 
 def test_random_queries_of_groups(
     interpreted: SparkSession, tmp_path: Path, pytestconfig: pytest.Config, ways: Ways
 ) -> None:
-    done = play(tmp_path / "p", interpreted, int(os.environ["ENRICH_TEST_SEED"]), queries=3, rounds=4, histories=30)
+    done = play(tmp_path / "p", interpreted, int(os.environ["ENRICH_TEST_SEED"]), queries=3, rounds=4, histories=28)
     said = f"{done}; {ways.moved} groups moved by changes, {ways.anew} computed anew beside them"
     pytestconfig.stash[COUNTED]["query-runs of groups"] = said
     assert done >= 300

@@ -219,7 +219,8 @@ class Shown:
     def of(plan: Plan, columns: Collection[str]) -> Shown:
         """Return what those of some columns tell that are the target's."""
         spec = cast("GroupSpec", plan.spec)
-        cells = {cell.expression: cell.name for cell in spec.cells if cell.name in columns}
+        texts = {cell.name: "".join(cell.expression.split()) for cell in spec.cells if cell.name in columns}
+        cells = {text.removeprefix("array_sort(").removesuffix(")"): name for name, text in texts.items()}
         demanded = plan.tables[spec.driving].demands.constraints
         full = {each.path[0] for each in demanded if each.type == NOT_NULL and len(each.path) == 1}
         return Shown(spec, {n: cells[n] for n in spec.parts if n in cells}, frozenset({*full, *spec.key}))
