@@ -219,11 +219,13 @@ class Shown:
     def of(plan: Plan, columns: Collection[str]) -> Shown:
         """Return what those of some columns tell that are the target's."""
         spec = cast("GroupSpec", plan.spec)
-        texts = {cell.name: "".join(cell.expression.split()) for cell in spec.cells if cell.name in columns}
-        cells = {text.removeprefix("array_sort(").removesuffix(")"): name for name, text in texts.items()}
+        cells = {"".join(cell.expression.split()): cell.name for cell in spec.cells if cell.name in columns}
+        texts = {n: "".join(("array_sort(", n, ")")) if p.function == "array_agg" else n for n, p in spec.parts.items()}
         demanded = plan.tables[spec.driving].demands.constraints
         full = {each.path[0] for each in demanded if each.type == NOT_NULL and len(each.path) == 1}
-        return Shown(spec, {n: cells[n] for n in spec.parts if n in cells}, frozenset({*full, *spec.key}))
+        return Shown(
+            spec, {n: cells[text] for n, text in texts.items() if text in cells}, frozenset({*full, *spec.key})
+        )
 
     def find(self, function: str, of: tuple[str, str]) -> str | None:
         """Return the aggregate that a column shows and that is this function of the same values."""
