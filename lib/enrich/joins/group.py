@@ -204,6 +204,8 @@ def can_move(plan: Plan) -> bool:
     alias = plan.spec.driving
     at, mark = plan.window[alias], plan.target.marks.get(alias)
     is_next = mark is not None and at.start == mark.to and at.gap is None and not mark.gaps
+    if plan.spec.sources[alias].is_derived:  # its table is read for the other rows of changed keys in any case
+        return False
     return is_next and plan.mode == INCREMENTAL and not (plan.everything or plan.again or plan.until or plan.unsearched)
 
 
