@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,6 +14,8 @@ from kit.lab import FEED
 from kit.project import hold_nulls
 
 if TYPE_CHECKING:
+    from enrich import Why
+    from enrich.answers.reasons import FailingRows, RuleCauses
     from kit.lab import Lab
 
 WIDE = """\
@@ -73,6 +78,8 @@ target: {table: shelf}
 expectations: shelf
 """
 VALUE = "s3cret"
+NOT_NULL = "expect_column_values_to_not_be_null"
+Rule = dict[str, Any]
 
 
 def open_references(lab: Lab) -> None:
@@ -117,3 +124,27 @@ def open_references(lab: Lab) -> None:
     lab.suite("wide", hold_nulls("title"))
     for job in (WIDE, PAIRS, MIRROR):
         lab.job(job)
+
+
+def rule(kind: str, /, action: str = "warn", **kwargs: Any) -> Rule:
+    return {"type": kind, "kwargs": kwargs, "meta": {"enrich": {"action": action}}}
+
+
+def check_against_why(answer: FailingRows, told: Iterable[tuple[Mapping[str, str], Why]]) -> None:
+    """Hold the failing rows of every rule against what `why` says of their cells, where it was asked about the row."""
+    cells = {json.dumps(key): {n: each.reason for n, each in found.columns.items()} for key, found in told}
+    assert any(json.dumps(row.key) in cells for each in answer.rules for row in each.rows)
+    for each in answer.rules:
+        asked = [(row.reason.reason, cells[key]) for row in each.rows if (key := json.dumps(row.key)) in cells]
+        for reason, found in asked:
+            assert reason == next((found[n] for n in each.columns if found[n] != "matched"), "matched"), each
+        assert each.reasons == Counter(row.reason.reason for row in each.rows)
+        assert each.failed is None or sum(each.reasons.values()) == each.failed == len(each.rows)
+
+
+def find_rule(answer: FailingRows, index: int) -> RuleCauses:
+    return next(each for each in answer.rules if each.index == index)
+
+
+def list_keys(found: RuleCauses) -> set[str]:
+    return {",".join(row.key.values()) for row in found.rows}

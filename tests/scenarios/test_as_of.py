@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import enrich
-from enrich.testing.play import find_all_reasons
+from enrich.answers.question import explain
 
 if TYPE_CHECKING:
     from kit.lab import Lab
@@ -135,8 +135,8 @@ def test_an_inclusive_end_is_valid_and_what_follows_it_is_not(clicks: Lab) -> No
     assert clicks.run().counts.affected_keys == 2
     assert emails(clicks) == {**U1, **OTHERS, "u2_10": "short", "gap": None, "u2_15": "next"}
     project = enrich.load_project(clicks.home)
-    told = [enrich.why(project, "seen", key, "email", spark=clicks.spark).to_dict() for key in ("gap", "u2_10")]
-    assert [each["columns"]["email"]["reason"] for each in told] == ["ended", "matched"]
+    told = explain(project, "seen", ("gap", "u2_10"), "email", spark=clicks.spark)
+    assert [each.columns["email"].reason for each in told] == ["ended", "matched"]
 
     # The end is moved before the event.
     clicks.drop("accounts", "customer = 'u2' AND email = 'short'")
@@ -150,10 +150,6 @@ def test_why_an_event_has_no_version(clicks: Lab) -> None:
     clicks.append("accounts", version("u4", 0, "healed"))
     project = enrich.load_project(clicks.home)
 
-    def why(key: str) -> tuple[str, str | None]:
-        told = enrich.why(project, "seen", key, "email", spark=clicks.spark).to_dict()["columns"]["email"]
-        return told["reason"], told.get("source")
-
     reasons = {
         "u1_00": "too_early",
         "u2_10": "ended",
@@ -163,8 +159,10 @@ def test_why_an_event_has_no_version(clicks: Lab) -> None:
         "unknown": "no_such_key",
         "late": "arrived_after_window",
     }
-    assert {key: why(key) for key in reasons} == {key: (reason, "accounts") for key, reason in reasons.items()}
-    assert why("u1_02") == ("matched", None)
-    every = find_all_reasons(project, "seen", spark=clicks.spark)
-    told = Counter(row["accounts"].reason for row in every.values())
+    keys = [row["id"] for row in clicks.rows("clicks")]
+    every = dict(zip(keys, explain(project, "seen", keys, "email", spark=clicks.spark), strict=True))
+    cells = {key: (every[key].columns["email"].reason, every[key].columns["email"].source) for key in keys}
+    assert {key: cells[key] for key in reasons} == {key: (reason, "accounts") for key, reason in reasons.items()}
+    assert cells["u1_02"] == ("matched", None)
+    told = Counter(each.lookups["accounts"].reason for each in every.values())
     assert told == {**dict.fromkeys(set(reasons.values()), 1), "ended": 2, "foreign_key_null": 2, "matched": 12}

@@ -171,6 +171,7 @@ rules: [{rule: mass_change, at_most: 0}]
 """
 KEEPING = "job: keeping\nkind: history\nsources: {o: {table: orders, key: id}}\nfrom: o\ntarget: {table: keeping}\n"
 KEEPING += "expectations: named\n"
+KEPT = [(1, None), (2, None), (4, 1), (4, None), (5, None)]
 GAINED = [(1, "a", None, "A"), (2, "b", None, None), (4, "a", 1, "A"), (5, "b", None, None)]
 
 
@@ -192,7 +193,6 @@ def open_gaining(lab: Lab) -> None:
             f"ALTER TABLE {{{name}}} SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
             f"ALTER TABLE {{{name}}} ALTER COLUMN m_mail SET DEFAULT 'foreign'",
         )
-    assert codes(lab.run_all()) == {"gaining": 6, "keeping": 6}
     assert enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).exit_code == 0
     for name in ("gaining__quarantine", "keeping__quarantine"):
         tell(lab, f"ALTER TABLE {{{name}}} ADD COLUMNS (note INT)", f"UPDATE {{{name}}} SET note = 7")
@@ -224,7 +224,7 @@ def test_columns_of_another_writer_become_the_sources(gaining: Lab) -> None:
     assert ask(gaining, "SELECT id, note, m_mail FROM {gaining__quarantine}") == [(3, None, "A")]
     assert joined.state is not None
     assert joined.state.nulls == {"id": 0, "mail_id": 0, "name": 0, "m_size": 0, "note": 3, "m_mail": 2}
-    assert ask(gaining, "SELECT id, note FROM {keeping}") == [(1, None), (2, None), (4, 1), (4, None), (5, None)]
+    assert ask(gaining, "SELECT id, note FROM {keeping}") == KEPT
     assert ask(gaining, "SELECT id, note FROM {keeping__quarantine}") == [(3, None)]
     assert kept.state is not None
     assert kept.state.nulls["note"] == 4
@@ -243,7 +243,7 @@ def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
     monkeypatch.setattr(decision, "replace", change)
     gain(gaining)
     assert ask(gaining, "SELECT id, mail_id, note, m_mail FROM {gaining}") != GAINED
-    assert compare(gaining).keys() == {"gaining", "keeping"}
+    assert ask(gaining, "SELECT id, note FROM {keeping}") != KEPT
 
 
 CHARS = {
@@ -387,12 +387,11 @@ def grow_old(lab: Lab) -> None:
 
 
 def test_a_target_that_forgets_its_number_goes_on(counted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for i in (3, 5):
-        grow_old(counted)
-        assert counted.run().strategy == "nothing"
-        counted.put("orders", {"id": i, "name": "x"}, {"id": i + 1, "name": None})
-        done = counted.run()
-        assert (done.exit_code, done.counts.inserted, done.counts.quarantined) == (0, 1, 1), done.error
+    grow_old(counted)
+    assert counted.run().strategy == "nothing"
+    counted.put("orders", {"id": 3, "name": "x"}, {"id": 4, "name": None})
+    done = counted.run()
+    assert (done.exit_code, done.counts.inserted, done.counts.quarantined) == (0, 1, 1), done.error
     grow_old(counted)
     for table in ("counted", "counted__quarantine"):
         DeltaTable(counted.path(table)).create_checkpoint()
@@ -402,7 +401,7 @@ def test_a_target_that_forgets_its_number_goes_on(counted: Lab, monkeypatch: pyt
     counted.put("orders", {"id": 7, "name": "x"})
     assert counted.run().exit_code == 0
     assert compare(counted) == {}
-    assert [row["id"] for row in counted.rows("counted")] == [1, 3, 5, 7]
+    assert [row["id"] for row in counted.rows("counted")] == [1, 3, 7]
     numbers = [json.loads(each["userMetadata"])["number"] for each in counted.log("counted") if "userMetadata" in each]
     assert numbers == sorted(set(numbers), reverse=True)
 

@@ -10,7 +10,7 @@ import pytest
 from deltalake import DeltaTable
 
 from enrich.delta import drafts
-from kit.lab import Lab
+from kit.lab import Lab, Prepared
 
 TABLES = """\
 people: {key: id, columns: {size: {description: In metres}}}
@@ -55,19 +55,34 @@ def _definition(lab: Lab) -> Any:
     return next(json.loads(each["userMetadata"])["definition"] for each in lab.log("wide") if "userMetadata" in each)
 
 
-@pytest.mark.parametrize("is_drafted", [True, False])
-def test_a_target_is_created_with_its_comments(lab: Lab, monkeypatch: pytest.MonkeyPatch, is_drafted: bool) -> None:
+def _create(lab: Lab) -> None:
     _open(lab)
-    if not is_drafted:
-        monkeypatch.setattr(drafts, "write_draft", lambda *_: None)
     assert lab.run().status == "created"
+
+
+@pytest.fixture
+def described(prepared: Prepared) -> Lab:
+    """Give the target after its first run."""
+    return prepared("described", _create)
+
+
+def _assert_created(lab: Lab) -> None:
     assert _comments(lab) == SAID
     assert len(lab.log("wide")) == 1
 
 
-def test_comments_follow_the_words(lab: Lab) -> None:
-    _open(lab)
-    lab.run()
+def test_a_target_is_drafted_with_its_comments(described: Lab) -> None:
+    _assert_created(described)
+
+
+def test_a_target_is_created_at_once_with_its_comments(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drafts, "write_draft", lambda *_: None)
+    _create(lab)
+    _assert_created(lab)
+
+
+def test_comments_follow_the_words(described: Lab) -> None:
+    lab = described
     definition = _definition(lab)
     lab.job(JOB.replace("description: People's", "description: Our people's"))
     (lab.home / "tables.yml").write_text(TABLES.replace("In metres", "In feet") + "more: {key: id}\n")
@@ -93,9 +108,8 @@ def test_comments_follow_the_words(lab: Lab) -> None:
     assert lab.rows("wide") == [{"id": 1, "town": "Thun", "size": 2, "twice": 4, "more": 3}]
 
 
-def test_what_nobody_says_stays(lab: Lab) -> None:
-    _open(lab)
-    lab.run()
+def test_what_nobody_says_stays(described: Lab) -> None:
+    lab = described
     lab.spark.sql(f"ALTER TABLE delta.`{lab.path('wide')}` ALTER COLUMN same COMMENT 'by hand'")
     (lab.home / "tables.yml").write_text(TABLES.replace(", columns: {size: {description: In metres}}", ""))
     versions = len(lab.log("wide"))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,67 +10,21 @@ import pytest
 
 import enrich
 from enrich.answers.failing_rows import find_causes
-from enrich.answers.reasons import FailingRows, RuleCauses
+from enrich.answers.question import explain
 from enrich.base.errors import DriftError, HistoryError
-from faults.shop import SOAK
-from kit.project import CUSTOMERS, hold_nulls
-from scenarios.references import PAIRS, SHELF, VALUE, WIDE
+from kit.project import CUSTOMERS
+from scenarios.references import NOT_NULL, VALUE, WIDE, Rule, check_against_why, find_rule, list_keys, rule
 
 if TYPE_CHECKING:
     from kit.command import Call
     from kit.lab import Lab
 
-NOT_NULL, JSON_SCHEMA = "expect_column_values_to_not_be_null", "expect_column_values_to_match_json_schema"
+JSON_SCHEMA = "expect_column_values_to_match_json_schema"
 WORDS = {"type": "object", "properties": {"a": {"type": "string"}}}
-Rule = dict[str, Any]
-
-
-def rule(kind: str, /, action: str = "warn", **kwargs: Any) -> Rule:
-    return {"type": kind, "kwargs": kwargs, "meta": {"enrich": {"action": action}}}
 
 
 def where(column: str, operator: str, parameter: Any) -> Rule:
     return {"type": "comparison", "column": {"name": column}, "operator": operator, "parameter": parameter}
-
-
-def ask_each(lab: Lab, job: str, keys: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """Ask `why` for one row after the other; return what it says of each of its cells."""
-    project = enrich.load_project(lab.home)
-    answers = [enrich.why(project, job, key, spark=lab.spark) for key in keys]
-    assert all(each.in_target for each in answers)
-    return [{name: reason.reason for name, reason in each.columns.items()} for each in answers]
-
-
-def choose_word(cells: Mapping[str, str], columns: Sequence[str]) -> str:
-    return next((cells[name] for name in columns if cells[name] != "matched"), "matched")
-
-
-def check_against_why(
-    lab: Lab, answer: FailingRows, asks: Callable[[Mapping[str, str]], bool] = lambda _: True
-) -> None:
-    """Hold failing rows of every rule against what `why` says of them; ``asks`` chooses rows by their keys.
-
-    `make test` asks for the last row, for `why` takes seconds for each; `make soak-faults` asks for all.
-    """
-    keys = {json.dumps(row.key): row.key for each in answer.rules for row in each.rows if asks(row.key)}
-    assert keys
-    if not SOAK:
-        keys = {max(keys): keys[max(keys)]}
-    told = dict(zip(keys, ask_each(lab, answer.job, list(keys.values())), strict=True))
-    for each in answer.rules:
-        asked = [row for row in each.rows if json.dumps(row.key) in keys]
-        expected = [choose_word(told[json.dumps(row.key)], each.columns) for row in asked]
-        assert [row.reason.reason for row in asked] == expected, each
-        assert each.reasons == Counter(row.reason.reason for row in each.rows)
-        assert each.failed is None or sum(each.reasons.values()) == each.failed == len(each.rows)
-
-
-def find_rule(answer: FailingRows, index: int) -> RuleCauses:
-    return next(each for each in answer.rules if each.index == index)
-
-
-def list_keys(found: RuleCauses) -> set[str]:
-    return {",".join(row.key.values()) for row in found.rows}
 
 
 STORY = [
@@ -150,7 +102,8 @@ def test_failing_rows_of_the_story(story: Lab, call: Call, monkeypatch: pytest.M
     assert broken["error"]
     assert VALUE not in json.dumps(found)
     assert "u6" not in json.dumps(found)
-    check_against_why(story, answer)
+    keys = list({json.dumps(row.key): row.key for each in answer.rules for row in each.rows}.values())
+    check_against_why(answer, zip(keys, explain(project, "customers", keys, spark=story.spark), strict=True))
 
     # The record has the rules of the suite as the run read it.
     counted = [each for each in found["rules"] if each["failed"] and each["index"] < len(STORY)]
@@ -186,70 +139,6 @@ def check_command_line(call: Call, monkeypatch: pytest.MonkeyPatch, found: dict[
     assert ["--key", "'id=a1'", "no_such_key", "in", "consents"] in words
     assert ["--key", "'id=\\u200bu3'", "near_miss", "invisible;", "in", "consents"] in words
     assert VALUE not in shown.output + as_json.output + with_keys.output
-
-
-def test_rows_of_other_joins(lake: Lab) -> None:
-    """Chained foreign keys, a list, lookup-only rows, composite keys, a mirror."""
-    lists = rule("expect_column_values_to_be_null", column="tags")
-    lake.suite(
-        "wide",
-        hold_nulls("title"),
-        rule(NOT_NULL, column="country"),
-        rule(NOT_NULL, column="merchant"),
-        lists,
-        rule("expect_compound_columns_to_be_unique", column_list=["country", "merchant"]),
-        rule(
-            "expect_select_column_values_to_be_unique_within_record",
-            column_list=["country", "merchant", "title"],
-            ignore_row_if="never",
-        ),
-    )
-    lake.job(SHELF)
-    lake.suite("shelf", rule(NOT_NULL, column="id"), rule(NOT_NULL, column="country"), lists)
-    lake.job(PAIRS.replace("how: inner", "how: left") + "expectations: pairs\n")
-    lake.suite("pairs", rule(NOT_NULL, column="stock"))
-    rows = {"m6": ("other", "de"), "m7": (None, "de"), "m8": ("last", "xx"), "m9": ("nowhere", None)}
-    lake.append("merchants", *[{"id": key, "name": name, "country": code} for key, (name, code) in rows.items()])
-    lake.job(
-        "job: mirrored\nkind: mirror\nsources:\n  merchants: {table: merchants, key: id}\nfrom: merchants\n"
-        "mirror: {value: name, conflict: first, columns: [country]}\ntarget: {table: mirrored}\n"
-        "expectations: mirrored\n"
-    )
-    in_set = rule("expect_column_values_to_be_in_set", column="country", value_set=["de"])
-    lake.suite("mirrored", in_set, rule(NOT_NULL, column="country"))
-    assert lake.run_all().exit_code == 0
-    lake.append("merchants", {"id": "m3", "name": f"{VALUE}3", "country": "de"})
-    project = enrich.load_project(lake.home)
-
-    def ask(job: str) -> FailingRows:
-        return enrich.failing(project, job, spark=lake.spark, show_keys=True)
-
-    wide = ask("wide")
-    assert [each.index for each in wide.rules] == [0, 1, 2, 3, 5]  # uniqueness judges no row by itself
-    assert find_rule(wide, 0).failed == 0
-    assert list_keys(find_rule(wide, 1)) == {"p2", "p3", "p4", "p5", "p6", "p9"}
-    assert find_rule(wide, 2).reasons["value_null_in_lookup"] == 1
-    assert find_rule(wide, 3).reasons == {"deleted_at": 1, "matched": 3}
-    assert find_rule(wide, 5).failed
-    check_against_why(lake, wide)
-
-    shelf = ask("shelf")
-    alone = [row for row in find_rule(shelf, 0).rows if "merchant_id" in row.key]
-    assert {row.key["merchant_id"] for row in alone} == {"m6", "m7", "m8", "m9"}
-    assert {row.reason.reason for row in alone} == {"no_such_key"}
-    check_against_why(lake, shelf, lambda key: "merchant_id" in key or key["id"] == "p4")
-
-    pairs = ask("pairs")
-    assert {tuple(row.key.items()) for row in pairs.rules[0].rows} == {
-        (("country", "AT"), ("number", "7")),
-        (("country", "a,number=8"), ("number", "7")),
-    }
-    assert pairs.rules[0].reasons == {"near_miss": 1, "no_such_key": 1}
-    check_against_why(lake, pairs)
-
-    mirrored = ask("mirrored")
-    assert [each.reasons for each in mirrored.rules] == [{"matched": 1}, {"value_null": 1}]
-    check_against_why(lake, mirrored)
 
 
 def test_what_cannot_be_answered(story: Lab, call: Call) -> None:

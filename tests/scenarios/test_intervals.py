@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 import enrich
+from enrich.answers.question import explain
 from kit.lab import Lab
 
 if TYPE_CHECKING:
@@ -78,16 +79,19 @@ def test_what_comes_late_is_paired_late(interpreted: SparkSession, tmp_path: Pat
 def check_why(project: enrich.Project, lab: Lab) -> None:
     """Each null has its reason."""
 
-    def why(key: Any) -> tuple[str, str]:
-        found = enrich.why(project, "paid", key, "amount", spark=lab.spark).to_dict()
-        assert found["in_target"]
-        return found["lookups"]["payments"]["reason"], found["columns"]["amount"]["reason"]
+    def why(*keys: object) -> dict[str, tuple[str, str]]:
+        found = explain(project, "paid", keys, "amount", spark=lab.spark)
+        assert all(each.in_target for each in found)
+        told = [(each.lookups["payments"].reason, each.columns["amount"].reason) for each in found]
+        return dict(zip(map(str, keys), told, strict=True))
 
-    assert why("k1") == ("matched", "matched")
-    assert why("k2") == ("out_of_interval", "out_of_interval")
-    assert why("k3") == ("foreign_key_null", "foreign_key_null")
-    assert why("k4") == ("foreign_key_null", "foreign_key_null")
-    assert why("k5") == ("no_such_key", "no_such_key")
-    assert why({"p": "p3"}) == ("matched", "matched")
+    assert why("k1", "k2", "k3", "k4", "k5") == {
+        "k1": ("matched", "matched"),
+        "k2": ("out_of_interval", "out_of_interval"),
+        "k3": ("foreign_key_null", "foreign_key_null"),
+        "k4": ("foreign_key_null", "foreign_key_null"),
+        "k5": ("no_such_key", "no_such_key"),
+    }
+    assert [*why({"p": "p3"}).values()] == [("matched", "matched")]
     with pytest.raises(enrich.ConfigError, match="its columns are k"):  # of a pair, each side is asked about by itself
         why({"k": "k1", "p": "p2"})

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import enrich
+from enrich.answers.question import explain
 from enrich.project import kinds
 from kit.anti_join import AntiJoin
 from kit.command import Call
@@ -116,13 +117,14 @@ def test_everything_else_knows_it(lab: Lab, call: Call) -> None:
 
     project = enrich.load_project(lab.home)
 
-    def why(key: str) -> dict[str, Any]:
-        return enrich.why(project, "callable", key, spark=lab.spark).to_dict()
+    def why(*keys: str) -> list[dict[str, Any]]:
+        return [each.to_dict() for each in explain(project, "callable", keys, spark=lab.spark)]
 
-    assert why("o1")["row"] == {"reason": "has_partner", "source": "blocked"}
-    assert why("o2")["row"] == {"reason": "matched"}
-    assert why("o2")["lookups"]["blocked"] == {"reason": "no_such_key"}
-    assert why("o3")["in_target"]
+    first, second, third = why("o1", "o2", "o3")
+    assert first["row"] == {"reason": "has_partner", "source": "blocked"}
+    assert second["row"] == {"reason": "matched"}
+    assert second["lookups"]["blocked"] == {"reason": "no_such_key"}
+    assert third["in_target"]
 
     lab.put("blocked", {"id": "c2", "since": "a"})
     lab.drop("blocked", "id = 'c1'")
@@ -133,7 +135,7 @@ def test_everything_else_knows_it(lab: Lab, call: Call) -> None:
     assert ran.exit_code == 0, ran.output
     jsonschema.validate(json.loads(ran.stdout), json.loads(call("schema", "result").stdout))
     assert [row["id"] for row in lab.rows("callable")] == ["o1", "o3"]
-    assert why("o2")["row"] == {"reason": "has_partner", "source": "blocked"}
+    assert why("o2")[0]["row"] == {"reason": "has_partner", "source": "blocked"}
     assert call("verify").exit_code == 0
     assert call("status").exit_code == 0
     report = json.loads(call("report", "--format", "json").stdout)

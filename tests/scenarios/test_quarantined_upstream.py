@@ -78,23 +78,21 @@ def test_what_is_quarantined_upstream_is_told(prepared: Prepared) -> None:
 
     project = enrich.load_project(held.home)
 
-    def why(job: str, key: str) -> enrich.Why:
-        return enrich.why(project, job, key, spark=held.spark)
-
     def tell(reason: Any) -> tuple[str, str | None]:
         return reason.reason, reason.job
 
     upstream = ("quarantined_upstream", "clean")
-    assert tell(why("copied", "b").row) == upstream, "its driving row is held"
-    second = why("orders", "2")
-    assert (tell(second.lookups["p"]), tell(second.columns["mail"])) == (upstream, upstream), "two jobs further"
+    copied = enrich.why(project, "copied", "b", "mail", spark=held.spark)
+    assert tell(copied.row) == upstream, "its driving row is held"
     every = find_all_reasons(project, "orders", held.spark)
+    assert tell(every["2",]["p"]) == upstream, "two jobs further"
     first = every["1",]["f"]
     assert (tell(first), first.elements) == (upstream, {"matched": 1, "quarantined_upstream": 1})
     assert tell(every["3",]["p"]) == ("no_such_key", None)
-    assert tell(why("after", "2").columns["mail"]) == ("value_null", None), "of a null that is copied, ask its job"
-    assert tell(why("priced", "2").lookups["r"]) == ("quarantined_upstream", "rates"), "no version is left"
+    priced = find_all_reasons(project, "priced", held.spark)
+    assert tell(priced["2",]["r"]) == ("quarantined_upstream", "rates"), "no version is left"
 
+    # Of a null that is copied, test_why_across_jobs.py asks.
     (rule,) = enrich.failing(project, "orders", spark=held.spark).rules
     assert rule.reasons == {"quarantined_upstream": 1, "no_such_key": 1}
     assert {each.reason.job for each in rule.causes} == {"clean", None}

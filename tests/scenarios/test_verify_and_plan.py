@@ -359,22 +359,18 @@ def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -
 
     with pytest.raises(Crash), hooked(look):
         lab.run()
-    for check in (*seen, verify(lab)):
-        assert (check.status, check.exit_code, check.error) == ("equal", 0, None)
-        assert (check.target, check.quarantine.surplus) == (NOTHING, 1)
-        assert check.to_dict()["quarantine_versions"] == {"consents": 2, "accounts": 3}
-        told = format_verification(enrich.answers.verification.VerifyResult("r", "d", (check,)))
-        assert "the quarantine contains other versions than the target" in told
-        assert "`enrich run customers`" in told
+    (check,) = seen
+    assert (check.status, check.exit_code, check.error) == ("equal", 0, None)
+    assert (check.target, check.quarantine.surplus) == (NOTHING, 1)
+    assert check.to_dict()["quarantine_versions"] == {"consents": 2, "accounts": 3}
+    told = format_verification(enrich.answers.verification.VerifyResult("r", "d", (check,)))
+    assert "the quarantine contains other versions than the target" in told
+    assert "`enrich run customers`" in told
 
-    lab.put("accounts", {"id": "u1", "email": "1@example.com", "note": "n"})
-    assert lab.run().exit_code == 0
-    lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
-    with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
-        lab.run()
+    # The run has died there; another writer changes the target, too.
     change_foreign(lab, "customers", "id = 'u2'")
     found = verify(lab)
-    assert (found.status, found.exit_code) == ("different", 6), "the target's own rows still count"
+    assert (found.status, found.exit_code, found.quarantine.surplus) == ("different", 6, 1), "its own rows still count"
     assert verify(lab, repair=True).status == "repaired"
     mended = verify(lab)
     assert (mended.quarantine, mended.to_dict()["quarantine_versions"]) == (NOTHING, {})

@@ -1,98 +1,139 @@
-"""Every reason code, each from a history that leads to it; and what `doctor keys` makes of the same lake."""
+"""Every reason code, each from a history that leads to it; what `failing` and `doctor keys` make of the same lake.
+
+All jobs have run once, and whole targets are asked about at once: no test writes.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import enrich
-from enrich.testing.play import find_all_reasons
-from kit.command import Call
+from enrich.answers.question import explain
+from enrich.answers.reasons import FailingRows, Why, format_keys
+from faults.shop import SOAK
+from kit import command
+from kit.lab import Lab
 from kit.project import hold_nulls
-from scenarios.references import SHELF, VALUE
+from kit.session import forget_tables
+from scenarios.references import (
+    NOT_NULL,
+    PAIRS,
+    SHELF,
+    VALUE,
+    check_against_why,
+    find_rule,
+    list_keys,
+    open_references,
+    rule,
+)
 
 if TYPE_CHECKING:
-    from kit.lab import Lab
+    from click.testing import Result
+    from pyspark.sql import SparkSession
 
-Why = Callable[..., dict[str, Any]]
+    from kit.command import Call
+
+PAIRS_LEFT = PAIRS.replace("job: pairs", "job: pairs_left").replace("{table: pairs}", "{table: pairs_left}")
+PAIRS_LEFT = PAIRS_LEFT.replace("how: inner", "how: left") + "expectations: pairs\n"
+MIRROR = """\
+job: mirrored
+kind: mirror
+sources:
+  merchants: {table: merchants, key: id}
+from: merchants
+mirror: {value: name, conflict: first, columns: [country]}
+target: {table: mirrored}
+expectations: mirrored
+"""
+WIDE_KEYS = ("p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p0", "P1 ")
+LONE_KEYS = ("m6", "m7", "m8", "m9", "m11", "m2", "m10", "M6", "mX")
 
 
-@pytest.mark.usefixtures("terminal")
-def test_every_reason(lake: Lab, call: Call) -> None:
-    project = enrich.load_project(lake.home)
-
-    def why(job: str, key: Any, column: str | None = None) -> dict[str, Any]:
-        return enrich.why(project, job, key, column, spark=lake.spark).to_dict()
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, interpreted: SparkSession) -> Lab:
+    """Give the lake after a run of each job, and rows that came after it."""
+    forget_tables(interpreted)
+    lab = Lab(Path(tmp_path_factory.mktemp("why")) / "project", interpreted)
+    open_references(lab)
+    rows = (("m6", "other", "de"), ("m7", None, "de"), ("m8", "last", "xx"), ("m9", "hidden", "de"))
+    lab.append("merchants", *[{"id": key, "name": name, "country": code} for key, name, code in rows])
+    lab.append("merchants", {"id": "m11", "name": "nowhere", "country": None})
+    lists = rule("expect_column_values_to_be_null", column="tags")
+    lab.suite(
+        "wide",
+        hold_nulls("title"),
+        rule(NOT_NULL, column="country"),
+        rule(NOT_NULL, column="merchant"),
+        lists,
+        rule("expect_compound_columns_to_be_unique", column_list=["country", "merchant"]),
+        rule(
+            "expect_select_column_values_to_be_unique_within_record",
+            column_list=["country", "merchant", "title"],
+            ignore_row_if="never",
+        ),
+    )
+    held = rule("expect_column_values_to_not_be_in_set", "quarantine", column="merchant_id", value_set=["m7"])
+    lab.suite("shelf", rule(NOT_NULL, column="id"), rule(NOT_NULL, column="country"), lists, held)
+    lab.suite("pairs", rule(NOT_NULL, column="stock"))
+    in_set = rule("expect_column_values_to_be_in_set", column="country", value_set=["de"])
+    lab.suite("mirrored", in_set, rule(NOT_NULL, column="country"))
+    for job in (SHELF, PAIRS_LEFT, MIRROR):
+        lab.job(job)
 
     # Before the first run nothing is known, and nothing is started to find that out.
-    assert why("wide", "p1", "merchant")["columns"] == {"merchant": {"reason": "not_yet_run"}}
-    assert why("wide", "p1")["in_target"] is False
+    unknown = enrich.why(enrich.load_project(lab.home), "wide", "p1", "merchant")
+    assert unknown.to_dict()["columns"] == {"merchant": {"reason": "not_yet_run"}}
+    assert not unknown.in_target
 
-    assert lake.run_all().exit_code == 0
-    lake.append("merchants", {"id": "m3", "name": f"{VALUE}3", "country": "de"})
-    lake.append("merchants", {"id": "m5", "name": "other", "country": "de"})
-    lake.append("products", {"id": "p11", "title": "x", "merchant": "m1", "tags": None, "price": 1})
-
-    check_all_rows(project, lake)
-    check_one_key(why)
-    check_other_jobs(why)
-    check_command_line(call)
-    check_doctor(call)
+    assert lab.run_all().exit_code == 0
+    lab.append("merchants", {"id": "m3", "name": f"{VALUE}3", "country": "de"})
+    lab.append("merchants", {"id": "m5", "name": "other", "country": "de"})
+    lab.append("merchants", {"id": "m10", "name": "late", "country": "de"})
+    lab.append("products", {"id": "p11", "title": "x", "merchant": "m1", "tags": None, "price": 1})
+    return lab
 
 
-@pytest.mark.usefixtures("terminal")
-def test_rows_that_only_the_right_side_has(lake: Lab, call: Call) -> None:
-    """They are asked for by the lookup's key, under the names of the target's columns."""
-    lake.job(SHELF)
-    warn = {**hold_nulls("country"), "meta": {"enrich": {"action": "warn"}}}
-    lake.suite("shelf", warn, hold_nulls("name"))
-    rows = {"m6": ("other", "de"), "m7": (None, "de"), "m8": ("other", "xx"), "m9": ("hidden", "de")}
-    lake.append("merchants", *[{"id": key, "name": name, "country": code} for key, (name, code) in rows.items()])
-    assert lake.run("shelf").exit_code == 0
-    lake.append("merchants", {"id": "m10", "name": "late", "country": "de"})
-    project = enrich.load_project(lake.home)
+@pytest.fixture
+def call(lake: Lab) -> Iterator[Call]:
+    """The command line in the lake's project."""
 
-    def why(key: str) -> dict[str, Any]:
-        return enrich.why(project, "shelf", {"MERCHANT_ID": key}, spark=lake.spark).to_dict()
+    def call(*args: object, **environment: str) -> Result:
+        with contextlib.chdir(lake.home):
+            return command.call(*args, **environment)
 
-    matched, nothing = {"reason": "matched"}, {"reason": "foreign_key_null", "elements": {"foreign_key_null": 1}}
-    lone = why("m6")
-    assert lone["in_target"]
-    assert lone["lookups"] == {
-        "products": {"reason": "no_such_key"},
-        "merchants": matched,
-        "countries": matched,
-        "tags": nothing,
-    }
-    assert lone["columns"] == {
-        "id": {"reason": "no_such_key", "source": "products"},
-        "merchant_id": matched,
-        "name": matched,
-        "country": matched,
-        "tags": {**nothing, "source": "tags"},
-    }
-    assert why("m8")["columns"]["country"] == {"reason": "no_such_key", "source": "countries"}
-    assert why("m7")["row"] == {"reason": "quarantined", "rules": ["expect_column_values_to_not_be_null:name"]}
-    assert why("m9")["row"] == {"reason": "filtered_by_where"}
-    assert why("m2")["row"].items() >= {"reason": "deleted_at", "version": 3, "source": "merchants"}.items()
-    assert why("m10")["row"].items() >= {"reason": "arrived_after_window", "source": "merchants"}.items()
-    assert why("M6")["row"] == {"reason": "near_miss", "kind": "case", "source": "merchants"}
-    assert why("mX")["row"] == {"reason": "no_such_key", "source": "merchants"}
-    with pytest.raises(enrich.ConfigError, match="no lookup-only row of 'merchants' with this key") as caught:
-        why("m1")
-    assert caught.value.hint == "ask for the driving row, by its id"
-    assert enrich.why(project, "shelf", "p1", spark=lake.spark).in_target
-    shown = call("why", "shelf", "--key", "merchant_id=m6", "id")
-    assert (shown.exit_code, shown.stdout) == (0, "no_such_key: in products\n")
+    with command.restored():
+        yield call
 
 
-def check_all_rows(project: enrich.Project, lake: Lab) -> None:
-    every = {key[0]: told for key, told in find_all_reasons(project, "wide", lake.spark).items()}
-    assert sorted(every) == ["p1", "p2", "p3", "p4", "p5", "p6", "p9"]
-    merchants = {key: told["merchants"].to_dict() for key, told in every.items()}
+def ask(lake: Lab, job: str, keys: Sequence[object]) -> list[Why]:
+    return explain(enrich.load_project(lake.home), job, keys, spark=lake.spark)
+
+
+@pytest.fixture(scope="module")
+def wide(lake: Lab) -> dict[str, Why]:
+    """Give the answers about rows of `wide`."""
+    return dict(zip(WIDE_KEYS, ask(lake, "wide", WIDE_KEYS), strict=True))
+
+
+@pytest.fixture(scope="module")
+def lone(lake: Lab) -> dict[str, Why]:
+    """Give the answers about rows that only a lookup has: asked for by its key, under the target's names."""
+    # As `enrich why --key merchant_id=m6` gives it, and as Python does.
+    keys = [[f"merchant_id={LONE_KEYS[0]}"], *[{"MERCHANT_ID": key} for key in LONE_KEYS[1:]]]
+    return dict(zip(LONE_KEYS, ask(lake, "shelf", keys), strict=True))
+
+
+def test_every_reason(wide: dict[str, Why]) -> None:
+    """All rows of a target, and those that are not in it: the row, what it refers to, and its cells."""
+    every = {key: each.to_dict() for key, each in wide.items()}
+    assert [key for key in every if every[key]["in_target"]] == ["p1", "p2", "p3", "p4", "p5", "p6", "p9"]
+    merchants = {key: every[key]["lookups"]["merchants"] for key in ("p1", "p2", "p3", "p4", "p5", "p6", "p9")}
     arrived = merchants["p6"].pop("at")
     deleted = merchants["p5"].pop("at")
     assert deleted <= arrived
@@ -102,84 +143,147 @@ def check_all_rows(project: enrich.Project, lake: Lab) -> None:
         "p3": {"reason": "no_such_key"},
         "p4": {"reason": "near_miss", "kind": "case"},
         "p5": {"reason": "deleted_at", "version": 3},
-        "p6": {"reason": "arrived_after_window", "version": 4},
+        "p6": {"reason": "arrived_after_window", "version": 6},
         "p9": {"reason": "matched"},
     }
-    assert {told["products"].reason for told in every.values()} == {"matched"}
-    assert "tags" not in every["p2"]  # empty: nothing to miss
-    assert every["p1"]["tags"].to_dict() == {"reason": "matched", "elements": {"matched": 1}}
-    assert every["p9"]["tags"].elements == {"matched": 2}
-    assert every["p3"]["tags"].reason == "foreign_key_null"
-    told = every["p4"]["tags"].to_dict()
+    assert {each["lookups"]["products"]["reason"] for each in every.values() if each["in_target"]} == {"matched"}
+    assert every["p2"]["lookups"]["tags"] == {"reason": "matched"}  # empty: nothing to miss
+    assert every["p1"]["lookups"]["tags"] == {"reason": "matched", "elements": {"matched": 1}}
+    assert every["p9"]["lookups"]["tags"]["elements"] == {"matched": 2}
+    assert every["p3"]["lookups"]["tags"]["reason"] == "foreign_key_null"
+    told = every["p4"]["lookups"]["tags"]
     assert (told["reason"], told["version"]) == ("deleted_at", 3)
     assert told["elements"] == dict.fromkeys(
         ["matched", "deleted_at", "no_such_key", "near_miss", "foreign_key_null"], 1
     )
 
-
-def check_one_key(why: Why) -> None:
-    """The row, its cells, and what keeps a row out."""
-    found = why("wide", "p9")
-    assert found["row"] == {"reason": "matched"}
-    assert found["lookups"]["countries"] == {"reason": "no_such_key"}
-    assert found["columns"] == {
+    assert every["p9"]["row"] == {"reason": "matched"}
+    assert every["p9"]["lookups"]["countries"] == {"reason": "no_such_key"}
+    assert every["p9"]["columns"] == {
         "id": {"reason": "matched"},
         "title": {"reason": "matched"},
         "merchant": {"reason": "value_null_in_lookup", "source": "merchants"},
         "country": {"reason": "no_such_key", "source": "countries"},
         "tags": {"reason": "matched"},
     }
-    assert why("wide", "p7", "title")["columns"] == {"title": {"reason": "filtered_by_where"}}
-    rule = "expect_column_values_to_not_be_null:title"
-    assert why("wide", "p8")["row"] == {"reason": "quarantined", "rules": [rule]}
-    row = why("wide", "p0")["row"]
+    assert every["p7"]["columns"]["title"] == {"reason": "filtered_by_where"}
+    assert every["p8"]["row"] == {"reason": "quarantined", "rules": [f"{NOT_NULL}:title"]}
+    row = every["p0"]["row"]
     assert (row["reason"], row["version"], row["source"]) == ("deleted_at", 2, "products")
     near = {"reason": "near_miss", "kind": "combination"}
-    found = why("wide", "P1 ")
-    assert found["row"] == {**near, "source": "products"}
+    assert every["P1 "]["row"] == {**near, "source": "products"}
     # Nothing refers to the lookups of a row that is not there.
-    assert found["lookups"] == {
+    assert every["P1 "]["lookups"] == {
         "products": near,
         **{each: {**near, "source": "products"} for each in ("merchants", "countries", "tags")},
     }
 
 
-def check_other_jobs(why: Why) -> None:
-    """Composite keys, keys that are no text, an inner join; a mirror's key is its value.
+def test_rows_that_only_the_right_side_has(lake: Lab, lone: dict[str, Why]) -> None:
+    told = {key: each.to_dict() for key, each in lone.items()}
+    matched, nothing = {"reason": "matched"}, {"reason": "foreign_key_null", "elements": {"foreign_key_null": 1}}
+    assert told["m6"]["in_target"]
+    assert told["m6"]["lookups"] == {
+        "products": {"reason": "no_such_key"},
+        "merchants": matched,
+        "countries": matched,
+        "tags": nothing,
+    }
+    assert told["m6"]["columns"] == {
+        "id": {"reason": "no_such_key", "source": "products"},
+        "merchant_id": matched,
+        "name": matched,
+        "country": matched,
+        "tags": {**nothing, "source": "tags"},
+    }
+    assert told["m8"]["columns"]["country"] == {"reason": "no_such_key", "source": "countries"}
+    moments = {key: told[key]["row"].pop("at", None) is not None for key in told}
+    assert moments == {key: key in ("m2", "m10") for key in told}
+    assert {key: told[key]["row"] for key in told} == {
+        "m6": matched,
+        "m7": {"reason": "quarantined", "rules": ["expect_column_values_to_not_be_in_set:merchant_id"]},
+        "m8": matched,
+        "m9": {"reason": "filtered_by_where"},
+        "m11": matched,
+        "m2": {"reason": "deleted_at", "version": 3, "source": "merchants"},
+        "m10": {"reason": "arrived_after_window", "version": 8, "source": "merchants"},
+        "M6": {"reason": "near_miss", "kind": "case", "source": "merchants"},
+        "mX": {"reason": "no_such_key", "source": "merchants"},
+    }
+    with pytest.raises(enrich.ConfigError, match="no lookup-only row of 'merchants' with this key") as caught:
+        ask(lake, "shelf", [{"merchant_id": "m1"}])
+    assert caught.value.hint == "ask for the driving row, by its id"
 
-    Of rows that are there, test_failing.py asks.
-    """
-    missing = why("pairs", ["country=a,number=8", "number=7"])
-    assert missing["row"] == {"reason": "no_such_key", "source": "stock"}
+
+def test_failing_rows(lake: Lab, wide: dict[str, Why], lone: dict[str, Why]) -> None:
+    """Chained foreign keys, a list, lookup-only rows, composite keys, a mirror."""
+    project = enrich.load_project(lake.home)
+
+    def fail(job: str) -> FailingRows:
+        return enrich.failing(project, job, spark=lake.spark, show_keys=True)
+
+    def ask_for(answer: FailingRows) -> Iterator[tuple[dict[str, str], Why]]:
+        """Ask for the rows that have a left key."""
+        keys = {json.dumps(row.key): dict(row.key) for each in answer.rules for row in each.rows}
+        asked = [key for key in keys.values() if "merchant_id" not in key]
+        return zip(asked, ask(lake, answer.job, asked), strict=True)
+
+    found = fail("wide")
+    assert [each.index for each in found.rules] == [0, 1, 2, 3, 5]  # uniqueness judges no row by itself
+    assert find_rule(found, 0).failed == 0
+    assert list_keys(find_rule(found, 1)) == {"p2", "p3", "p4", "p5", "p6", "p9"}
+    assert find_rule(found, 2).reasons["value_null_in_lookup"] == 1
+    assert find_rule(found, 3).reasons == {"deleted_at": 1, "matched": 3}
+    assert find_rule(found, 5).failed
+    check_against_why(found, [({"id": key}, each) for key, each in wide.items()])
+
+    shelf = fail("shelf")
+    alone = [row for row in find_rule(shelf, 0).rows if "merchant_id" in row.key]
+    assert {row.key["merchant_id"] for row in alone} == {"m6", "m8", "m11"}
+    assert {row.reason.reason for row in alone} == {"no_such_key"}
+    told = [({"merchant_id": key}, each) for key, each in lone.items()]
+    check_against_why(shelf, [*told, *(ask_for(shelf) if SOAK else ())])
+
+    pairs = fail("pairs_left")
+    assert {tuple(row.key.items()) for row in pairs.rules[0].rows} == {
+        (("country", "AT"), ("number", "7")),
+        (("country", "a,number=8"), ("number", "7")),
+    }
+    assert pairs.rules[0].reasons == {"near_miss": 1, "no_such_key": 1}
+    check_against_why(pairs, ask_for(pairs))
+
+    mirrored = fail("mirrored")
+    assert [each.reasons for each in mirrored.rules] == [{"matched": 1}, {"value_null": 1}]
+    check_against_why(mirrored, ask_for(mirrored))
+
+
+def test_keys_of_other_forms(lake: Lab) -> None:
+    """Composite keys, keys that are no text; a mirror's key is its value."""
     for wrong in ("country=de", "country=de,number=s3cret"):
         with pytest.raises(enrich.ConfigError) as caught:
-            why("pairs", wrong)
+            ask(lake, "pairs", [wrong])
         assert VALUE not in str(caught.value)
-    assert why("mirrored", f"{VALUE}2")["row"]["reason"] == "deleted_at"
+    (told,) = ask(lake, "mirrored", [f"{VALUE}2"])
+    assert told.row.reason == "deleted_at"
 
 
-def check_command_line(call: Call) -> None:
+@pytest.mark.usefixtures("terminal")
+def test_the_command_line(call: Call) -> None:
     """It says the same, and shows keys only to a terminal."""
     shown = call("why", "wide", "p4", "merchant", "--show-keys")
     assert (shown.exit_code, shown.stdout) == (0, "near_miss: case; in merchants; key 'm1'\n")
-    as_json = call("why", "wide", "p4", "--output", "json")
-    assert json.loads(as_json.stdout)["columns"]["merchant"] == {
-        "reason": "near_miss",
-        "kind": "case",
-        "source": "merchants",
-    }
-    assert "m1" not in as_json.stdout
+    as_json = call("why", "pairs", "--key", "country=a,number=8", "--key", "number=7", "--output", "json")
+    assert json.loads(as_json.stdout)["row"] == {"reason": "no_such_key", "source": "stock"}
     assert VALUE not in shown.output + as_json.output
     for args in (("why", "nope", "p1"), ("why", "wide", "p1", "nope"), ("why", "wide"), ("doctor", "keys", "nope")):
         assert call(*args).exit_code == 2
     assert call("why", "wide", "p1", "--show-keys", "--output", "json").exit_code == 2
 
 
-def check_doctor(call: Call) -> None:
-    """All keys at once."""
-    report = call("doctor", "keys", "wide", "--output", "json")
-    assert report.exit_code == 0
-    joins = {each.pop("join"): each for each in json.loads(report.stdout)["joins"]}
+def test_doctor_looks_at_all_keys_at_once(lake: Lab, call: Call) -> None:
+    project = enrich.load_project(lake.home)
+    report = enrich.doctor_keys(project, "wide", spark=lake.spark, show_keys=True)
+    joins = {each.pop("join"): each for each in report.to_dict()["joins"]}
     assert joins["merchants"] == {
         "kind": "foreign_key",
         "references": 9,
@@ -193,11 +297,16 @@ def check_doctor(call: Call) -> None:
     }
     assert joins["tags"]["near_misses"] == {"invisible": 1}
     assert joins["countries"]["near_misses"] == {}
-    text = call("doctor", "keys", "wide", "--join", "tags", "--show-keys").stdout
+    text = format_keys(report)
     assert "  invisible: '\\u200bt1' nearly matches 't1'\n" in text
     assert "      tags: {table: tags, key: id, normalise: [visible]}" in text
-    pairs = call("doctor", "keys", "pairs").stdout
-    assert "      prices: {table: prices, key: [country, number], normalise: [lower]}" in pairs
-    assert "      stock: {table: stock, key: [country, number], normalise: [lower]}" in pairs
+    pairs = call("doctor", "keys", "pairs", "--join", "stock", "--output", "json")
+    assert pairs.exit_code == 0
+    ((join,),) = [json.loads(pairs.stdout)["joins"]]
+    assert join["suggestion"]["lines"] == {
+        "prices": "prices: {table: prices, key: [country, number], normalise: [lower]}",
+        "stock": "stock: {table: stock, key: [country, number], normalise: [lower]}",
+    }
+    assert VALUE not in pairs.stdout
     assert call("doctor", "keys", "mirrored").exit_code == 0
     assert call("doctor", "keys", "wide", "--join", "nope").exit_code == 2

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
@@ -26,7 +27,7 @@ from enrich.base.schemas import find, name_of
 from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
 from enrich.delta import reads, tables
 from enrich.frames import difference, normalise
-from enrich.frames.columns import aggregate, drop_nulls, name_parts
+from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.project import Project
@@ -58,14 +59,27 @@ def why(
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
     """
+    return explain(project, job, [key], column, spark=spark, show_keys=show_keys)[0]
+
+
+def explain(
+    project: Project,
+    job: str,
+    keys: Sequence[object],
+    column: str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    show_keys: bool = False,
+) -> list[Why]:
+    """Answer ``why`` for several keys, which differ and have the same columns; it costs Spark about as much as one."""
     workplace, plan = opened_job.open_recorded(project, job, spark)
     spec, table = plan.spec, plan.target.table
     # Rows without left side are asked for when the key names just the columns of the lookup's key.
     side, *others = opened_job.list_sides(spec)
     for each in others:
-        if sorted(find(name, each.identity) or name for name, _ in _list_pairs(key) or ()) == sorted(each.identity):
+        if sorted(find(name, each.identity) or name for name, _ in _list_pairs(keys[0]) or ()) == sorted(each.identity):
             side = each
-    parts = read_key(key, side.identity)
+    texts = [read_key(key, side.identity) for key in keys]
     columns = list(spec.columns)
     if column is not None:
         found = find(column, spec.columns)
@@ -74,68 +88,90 @@ def why(
         columns = [found]
     if table is None:
         unknown = Reason(reasons.NOT_YET_RUN)
-        return Why(job, None, unknown, {}, dict.fromkeys(columns, unknown))
+        return [Why(job, None, unknown, {}, dict.fromkeys(columns, unknown)) for _ in keys]
 
-    def answer(run: Inquiry) -> Why:
+    def answer(run: Inquiry) -> list[Why]:
         spec = run.plan.spec
-        cast = cast_key(run.session, spec.sources[side.alias], side, parts, table.columns)
-        keys = run.session.range(1).select(*cast)
+        cast = [cast_key(spec.sources[side.alias], side, parts, table.columns) for parts in texts]
+        keys = run.session.range(1).select(F.inline(F.array(*[F.struct(*parts) for parts in cast])))
+        values = check_keys(keys, side)
         affected = opened_job.build_affected(run, side, keys)
         # An interval join may give several rows: a cell is null when it is in one of them.
-        flags = {each: F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns}
+        flags = [F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns]
         rows = drop_nulls(find_kind(spec).derive_rows(run, affected), side.names)
         holders = F.max(HOLDERS) if HOLDERS in rows.columns else F.lit(None)
-        more = [each.alias(f"n{i}") for i, each in enumerate(flags.values())]
-        live, count, *found = aggregate(rows, F.max(LIVE), holders.alias("holders"), *more)
-        nulls = dict(zip(flags, found, strict=True)) if live is not None else {}
+        facts = [F.max(LIVE), holders.alias("holders"), *[each.alias(f"n{i}") for i, each in enumerate(flags)]]
+        there = _read_by_key(rows.groupBy(*side.names).agg(*facts), side)
         asked = evidence.list_questions(run, side, affected)
-        told = next(iter(evidence.find_reasons(run, asked, found_keys=show_keys).values()), {})
-        driving = told.get(spec.driving) if live is None else None
-        lookups = opened_job.assume_reasons(spec, side, [each.alias for each in asked], driving) | told
-        if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
-            said = f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it"
-            raise ConfigError(said, hint=f"ask for the driving row, by its {', '.join(spec.identity)}")
-        held = _read_held(run, side)
-        rules = [] if held is None else held.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
-        names = [str(rule) for found in rules for rule in found[FAILED_COLUMN]]
-        row = explain_row(live, _list_needed(spec, side, lookups, live=live), names)
-        cells = {
-            each: explain_cell(row, sources, lookups, is_null=nulls.get(each, True), driving=spec.driving)
-            for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
-        }
+        found = evidence.find_reasons(run, asked, found_keys=show_keys)
+        told = {_make_findable(key): each for key, each in found.items()}
+        held, rules = _read_held(run, side), dict[tuple[object, ...], Sequence[Any]]()
+        if held is not None:
+            names = held.join(keys, on=side.names, how="left_semi").groupBy(*side.names)
+            rules = _read_by_key(names.agg(F.flatten(F.collect_list(FAILED_COLUMN))), side)
         source, version = run.plan.job.sources[spec.driving].table, run.plan.window[spec.driving].to
         query = JOBS[run.plan.job.kind].write_rows_query(spec, source, version)
-        return _add_chains(run, side, keys, asked, Why(job, table.version, row, lookups, cells, count or 0, query))
+
+        def tell(key: tuple[object, ...], parts: Sequence[Column]) -> Why:
+            live, count, *found = there.get(key, (None, None))
+            nulls = dict(zip(spec.columns, found, strict=True)) if live is not None else {}
+            reasons_there = told.get(key, {})
+            driving = reasons_there.get(spec.driving) if live is None else None
+            lookups = opened_job.assume_reasons(spec, side, [each.alias for each in asked], driving) | reasons_there
+            if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
+                said = f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it"
+                raise ConfigError(said, hint=f"ask for the driving row, by its {', '.join(spec.identity)}")
+            names = [str(rule) for rule in rules.get(key, [()])[0]]
+            row = explain_row(live, _list_needed(spec, side, lookups, live=live), names)
+            cells = {
+                each: explain_cell(row, sources, lookups, is_null=nulls.get(each, True), driving=spec.driving)
+                for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
+            }
+            told_so_far = Why(job, table.version, row, lookups, cells, count or 0, query)
+            return _add_chains(run, side, run.session.range(1).select(*parts), asked, told_so_far)
+
+        return [tell(key, parts) for key, parts in zip(values, cast, strict=True)]
 
     return opened_job.answer_inside(workplace, plan, answer)
 
 
+def _read_by_key(frame: DataFrame, side: Side) -> dict[tuple[object, ...], Sequence[Any]]:
+    """Return key -> the other values of a frame's row; the key's parts are its first columns."""
+    width = len(side.names)
+    return {_make_findable(row[:width]): row[width:] for row in frame.collect()}
+
+
+def _make_findable(key: Sequence[object]) -> tuple[object, ...]:
+    """Return a key that equals itself: in Python NaN does not."""
+    return tuple("NaN" if part != part else part for part in key)  # noqa: PLR0124 - that is how to find it
+
+
 def cast_key(
-    session: SparkSession,
-    source: SourceSpec,
-    side: Side,
-    texts: Mapping[str, str],
-    target: Mapping[str, DataType] = MappingProxyType({}),
+    source: SourceSpec, side: Side, texts: Mapping[str, str], target: Mapping[str, DataType] = MappingProxyType({})
 ) -> list[Column]:
     """Return the key's parts, literals in the types, and the form, of the target's key; ``source`` is the side's.
 
     A part that no column of the source holds has the type of its column in ``target``.
     """
-    kinds = [source.columns.get(c) or target[name] for c, name in zip(side.columns, side.identity, strict=True)]
     parts = []
-    for name, column, identity, kind in zip(side.names, side.columns, side.identity, kinds, strict=True):
-        text = F.lit(texts[identity])
+    for name, column, identity in zip(side.names, side.columns, side.identity, strict=True):
+        kind, text = source.columns.get(column) or target[identity], F.lit(texts[identity])
         if kind == TEXT_TYPE:
             part = normalise.normalise(text, source.normalise if column in source.key else ())
         else:
             part = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(name_of(kind))
         parts.append(part.alias(name))
-    nulls = session.range(1).select(*[part.isNull() for part in parts]).first() or ()
-    for is_null, kind, identity in zip(nulls, kinds, side.identity, strict=True):
-        if is_null:
-            told = f"the text for the key column {identity!r} is not of type {name_of(kind)}"
-            raise ConfigError(told, hint="correct the key")
     return parts
+
+
+def check_keys(keys: DataFrame, side: Side) -> list[tuple[object, ...]]:
+    """Return the keys of a frame; a null in one is a text that is none of the column's type."""
+    found = [tuple(row) for row in keys.collect()]
+    for identity, kind, *values in zip(side.identity, keys.schema, *found, strict=True):
+        if None in values:
+            told = f"the text for the key column {identity!r} is not of type {kind.dataType.simpleString()}"
+            raise ConfigError(told, hint="correct the key")
+    return [_make_findable(key) for key in found]
 
 
 def _list_needed(

@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.answers.opened_job import list_sides
-from enrich.answers.question import cast_key, read_key
+from enrich.answers.question import cast_key, check_keys, read_key
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.names import find_quarantine, identify
@@ -72,7 +72,8 @@ def trace(project: Project, job: str, key: object, *, spark: SparkSession | None
             message = f"the key of {name!r} is computed of columns, and stands in no source"
             raise ConfigError(message, hint="name a job that takes the key from a table")
         found, steps = _list_tables(workplace, opened)
-        parts = cast_key(session, source, side, read_key(key, side.identity))
+        parts = cast_key(source, side, read_key(key, side.identity))
+        check_keys(session.range(1).select(*parts), side)
         wanted = _Key(parts, [source.columns[column] for column in side.columns], steps)
         places = tuple(place for each in found for place in _search(session, each, wanted))
         return KeyTrace(job=name, deployment=project.deployment, exit_code=3 if places else 0, places=places)
