@@ -231,3 +231,61 @@ def test_a_sum_that_overflows_is_named(shop: Lab) -> None:
     found = shop.run("revenue")
     assert (found.exit_code, "order of the rows" in str(found.error)) == (2, True), found.error
     assert "revenue.yml:4:" in str(found.error)
+
+
+SUMS = """\
+job: {name}
+sources: {{facts: {{table: {name}_facts, key: id, {how}}}}}
+query: |
+  SELECT g, count(*) AS rows, count(n) AS many, sum(n) AS total, max(n) AS top FROM facts GROUP BY g
+target: {{table: {name}}}
+"""
+FACTS = {"id": pa.int64(), "lsn": pa.int64(), "op": pa.string(), "g": pa.string(), "n": pa.int64()}
+
+
+def fact(number: int, lsn: int, g: str, n: int | None, op: str = "u") -> dict[str, object]:
+    return dict(zip(FACTS, (number, lsn, op, g, n), strict=True))
+
+
+def test_groups_of_a_log_and_of_doubled_keys(lab: Lab) -> None:
+    """What came and went is what the events, or the rows that share their key, make of the source."""
+    ways = {"logged": "latest: {order: [lsn], delete: \"op = 'd'\"}", "doubled": "doubled_keys: quarantine"}
+    for name, how in ways.items():
+        lab.table(f"{name}_facts", "id", FACTS)
+        lab.append(f"{name}_facts", fact(1, 1, "a", 5), fact(2, 1, "a", 2), fact(3, 1, "b", 7), fact(4, 1, "b", None))
+        lab.job(SUMS.format(name=name, how=how))
+    assert {each.status for each in lab.run_all().jobs} == {"created"}
+    # The log: 2 moves to b, an event of 1 is late, 3 is deleted. The table: 2 is doubled and held, 5 comes.
+    lab.append("logged_facts", fact(2, 2, "b", 3), fact(1, 0, "b", 99), fact(3, 2, "b", 7, "d"), fact(1, 4, "a", 6))
+    lab.append("doubled_facts", fact(2, 2, "b", 3), fact(5, 2, "b", 1))
+    for told in lab.run_all().jobs:
+        assert told.error is None
+    found = {name: {row.pop("g"): tuple(row.values()) for row in lab.rows(name)} for name in ways}
+    assert found["logged"] == {"a": (1, 1, 6, 6), "b": (2, 1, 3, 3)}
+    assert found["doubled"] == {"a": (1, 1, 5, 5), "b": (3, 2, 8, 7)}
+    lab.drop("doubled_facts", "id = 2 AND lsn = 1")  # it is held no more
+    lab.drop("logged_facts", "lsn = 4")
+    for told in lab.run_all().jobs:
+        assert told.error is None
+    found = {name: {row.pop("g"): tuple(row.values()) for row in lab.rows(name)} for name in ways}
+    assert found["logged"] == {"a": (1, 1, 5, 5), "b": (2, 1, 3, 3)}
+    assert found["doubled"] == {"a": (1, 1, 5, 5), "b": (4, 3, 11, 7)}
+    verified = enrich.verify(enrich.load_project(lab.home), spark=lab.spark).jobs
+    assert {each.status for each in verified} == {"equal"}
+
+
+def test_no_group_moves_over_a_gap(shop: Lab) -> None:
+    shop.job(CHEAP)
+    shop.run("revenue")
+    shop.put("orders", order(6, "a", "1.00", 4, "y"))
+    shop.put("orders", order(7, "b", "1.00", 2, "x"))
+    end = DeltaTable(shop.path("orders")).version()
+    assert shop.run("revenue", since=f"v{end - 1}", allow_gap=True).error is None
+    assert (shown(shop)["a"][0], shown(shop)["b"][0]) == ("2", "2")  # 6 was left out
+    shop.put("orders", order(8, "a", "1.00", 4, "y"))
+    assert shop.run("revenue").error is None
+    assert shown(shop)["a"][:2] == ("4", "5.50")
+    assert shop.run("revenue", since="beginning").error is None
+    shop.put("orders", order(8, "a", "2.00", 4, "y"))
+    assert shop.run("revenue").error is None
+    assert shown(shop)["a"][:2] == ("4", "6.50")
