@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,18 @@ def rows(path: Path) -> list[Row]:
     """Return all rows of the table at ``path`` as dictionaries."""
     found: list[Row] = read(path).to_pylist()
     return found
+
+
+def kinds(path: Path) -> dict[str, Any]:
+    """Return column -> its type as Delta's log writes it."""
+    fields = json.loads(DeltaTable(str(path)).schema().to_json())["fields"]
+    return {field["name"]: field["type"] for field in fields}
+
+
+def record(path: Path) -> dict[str, Any]:
+    """Return what the last run that wrote into the table says in its commit; empty where none did."""
+    found = (json.loads(each.get("userMetadata") or "{}") for each in DeltaTable(str(path)).history())
+    return next((each for each in found if "job" in each), {})
 
 
 def version(path: Path) -> int:
@@ -67,8 +80,6 @@ def changes(path: Path, first: int, last: int) -> list[Row]:
 
 def data_commits(path: Path, first: int, last: int) -> int:
     """Return how many of the commits ``first`` to ``last`` added or removed data (dataChange), from the log itself."""
-    import json
-
     count = 0
     for number in range(first, last + 1):
         lines = (path / "_delta_log" / f"{number:020d}.json").read_text().splitlines()

@@ -9,11 +9,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from enrich.base.errors import ConfigError
-from enrich.base.spec import HistorySpec
 from enrich.delta import tables
 from enrich.progress import continuity
 from enrich.project.compile import compile_job
 from enrich.project.kinds import JOBS
+from enrich.project.kinds.history import HistorySpec
 from enrich.project.project import load_project
 from kit.project import write_project
 from unit.config.small_project import CONF, HISTORY, Edits, edited

@@ -27,19 +27,20 @@ from enrich.base.errors import ConfigError
 from enrich.base.failures import EXPECTATIONS, require_extra
 from enrich.base.spec import quote
 from enrich.base.suites import SuiteRule
-from enrich.frames.columns import has_null, write_key
+from enrich.frames.columns import has_null, unite, write_key
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import require_target
 from enrich.progress.plan import Plan
 from enrich.project.project import Project
-from enrich.quality.gx import silence_gx
-from enrich.quality.judge import RULE, Labels, count_rules, find_failing, label_rows
+from enrich.quality.gx import filter_rows, silence_gx
+from enrich.quality.judge import Labels, count_rules, label_rows, needs_own_rows
 from enrich.steps.rows import make_no_rows
 from enrich.steps.run import identify_rows, read_target
 
 MOST_KEYS = 100  # how many failing rows of one rule are shown with their keys at most
 _KEY = "__enrich_key"
+RULE = "__enrich_rule"  # the index of a rule that a row fails
 
 
 def failing(
@@ -111,7 +112,7 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
             identity = identify_rows(run.plan)
             with silence_gx():
                 marked = rows.withColumns({**identity.of(), **facts})
-                found = find_failing(marked, list(wanting.values()), good, [*identity.names, *facts])
+                found = _find_failing(marked, list(wanting.values()), good, [*identity.names, *facts])
                 failing = run.keep(found)
                 for side in opened_job.list_sides(spec):
                     counts, rows_of_side = _explain(run, side, failing, cells, nulls, most)
@@ -127,6 +128,32 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
         return tuple(told)
 
     return opened_job.answer_inside(workplace, plan, answer)
+
+
+def _find_failing(
+    frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels], kept: Sequence[str]
+) -> DataFrame:
+    """Return every row that fails a rule, once for each rule that it fails.
+
+    ```
+    rows         rules                          failing, kept: id
+    1, a@b       0: email not null        ->    2, rule 0
+    2, null      1: email matches @             3, rule 1
+    3, none
+    ```
+
+    In: ``frame``, rows with the target's columns; ``rules`` that ``count_rules`` has counted without an error;
+    ``labels``, what ``label_rows`` gave for them; ``kept``, the columns to keep. Out: ``kept`` and ``RULE``, the
+    rule's index. Read the rows within ``silence_gx``.
+    """
+    shared = [rule for rule in rules if not needs_own_rows(rule)]
+    parts = [(frame, shared)] if shared else []
+    parts += [(filter_rows(frame, rule), [rule]) for rule in rules if needs_own_rows(rule)]
+    found = []
+    for rows, chosen in parts:
+        marks = [F.when(labels[rule.index].failing(), F.lit(rule.index)) for rule in chosen]
+        found.append(rows.select(*kept, F.explode(F.array_compact(F.array(*marks))).alias(RULE)))
+    return unite(found)
 
 
 def _explain(

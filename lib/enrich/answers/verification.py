@@ -24,7 +24,7 @@ from enrich.base.spec import quote
 from enrich.base.suites import list_unjudged
 from enrich.delta import locks
 from enrich.operations.loading import choose_jobs, load_project
-from enrich.operations.runner import record_outcome
+from enrich.operations.runner import record_outcome, retry
 from enrich.operations.workplace import Workplace
 from enrich.progress import continuity
 from enrich.progress.decision import decide_comparison, decide_repair, require_target
@@ -32,7 +32,6 @@ from enrich.progress.plan import OpenJob, Options, Plan
 from enrich.project.models import Job
 from enrich.project.project import Project
 from enrich.report.models import JobDiff
-from enrich.steps.commits import retry
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -242,6 +242,17 @@ class LookupState(Told):
         return LookupState(-self.rows, -self.matched, -self.null_references)
 
 
+Proof = tuple[int, int, int]
+"""How many rows a table holds, and the sums, modulo 2^64, of two hashes of each: docs/proof.md."""
+
+
+def add_proofs(one: Proof | None, two: Proof | None) -> Proof | None:
+    """Return the proof of all rows of both; None where one is not known."""
+    if one is None or two is None:
+        return None
+    return one[0] + two[0], (one[1] + two[1]) % 2**64, (one[2] + two[2]) % 2**64
+
+
 Lookups = Mapping[str, LookupState]  # alias -> how its join went
 
 
@@ -346,6 +357,8 @@ class State(Told):
     rules: tuple[RuleState, ...] = ()
     lookups: Lookups = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
+    # Of its rows, kept like their counts; None where nobody knows it.
+    proof: Annotated[Proof | None, Field(exclude=True)] = field(default=None, compare=False)
 
     @staticmethod
     def from_dict(found: Mapping[str, Any], fingerprints: Sequence[str] = ()) -> State:

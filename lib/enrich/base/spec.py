@@ -298,30 +298,6 @@ class WithoutJoins:
         return self.source.key
 
 
-@dataclass(frozen=True)
-class HistorySpec(WithoutJoins):
-    """A history job: what a source said of each key, and from when to when."""
-
-    kind: ClassVar[str] = "history"
-    remembers: ClassVar[bool] = True
-
-    tracked: tuple[str, ...]  # the source's columns whose values make a version
-    valid_from: str
-    valid_to: str
-    from_beginning: bool = False  # the rows that the first run finds were always so
-    erases: bool = False  # the versions of a key that its source has not any more leave the target
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The target's key: the source's key, and the time from which a version holds."""
-        return (*self.key, self.valid_from)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The target's columns."""
-        return (*self.key, self.valid_from, self.valid_to, *self.tracked)
-
-
 JobSpec = JoinSpec | WithoutJoins
 Read = tuple[str, Collection[str] | None]
 """A source whose table a run reads once, and the columns that it reads; None: all used ones."""

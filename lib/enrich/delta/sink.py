@@ -17,9 +17,10 @@ raised                                 does not                                 
 =====================================  ===========================================  ==========================
 
 Lost: ``Commit.lost`` names a faster run of the job (``Locked``, exit 4). Plans anew: ``Conflict``, and what
-``base.failures.is_conflict`` knows of Delta's errors; ``steps.commits.retry`` plans the whole job again, up to three
-times, so that there are four attempts in all. Failed: anything else, and the fourth attempt. Exit code and message of
-what failed are those of ``base.failures.describe_error``; a commit that the log holds is told beside any later error.
+``base.failures.is_conflict`` knows of Delta's errors; ``operations.runner.retry`` plans the whole job again, up to
+three times, so that there are four attempts in all. Failed: anything else, and the fourth attempt. Exit code and
+message of what failed are those of ``base.failures.describe_error``; a commit that the log holds is told beside any
+later error.
 
 Before the commit itself, a write may commit changes of the table's properties or types, without a record.
 """

@@ -47,10 +47,10 @@ from enrich.dumps.result import (
     refuse_lines,
 )
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
+from enrich.operations.runner import retry
 from enrich.operations.workplace import Workplace
 from enrich.progress.plan import Options
 from enrich.project.project import Project
-from enrich.steps.commits import retry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

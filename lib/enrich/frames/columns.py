@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
+from typing import cast
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
+from enrich.base.result import Proof
 from enrich.base.spec import Range, SourceSpec, name_inside, quote
 
+WriteRow = Callable[..., str]  # ``base.rowforms.write_row``
+_HASH, _HALVES = "__enrich_hash", ("__enrich_h0", "__enrich_h1")
+_CUTS = [f"CAST(conv(substr(`{_HASH}`, {start}, 16), 16, -10) AS BIGINT)" for start in (1, 17)]  # -10: with a sign
+PARTS = [
+    part.format(half)
+    for half in _HALVES
+    for part in ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
+]
+"""The parts of a hashed row's two numbers: sums of 64 bits would overflow, and those of decimals are slow."""
 _DIGITS = 15  # digits of a decimal that a fraction of 64 bits keeps
 
 Ranges = Mapping[str, Range]  # column -> the least and the greatest value
@@ -85,9 +96,30 @@ def lacks_value(columns: Sequence[str]) -> Column:
     return has_null([name_inside(name) for name in columns])
 
 
-def mark_rows(names: Sequence[str]) -> dict[str, Column]:
-    """Return what is counted of all rows: ``rows``, which is always true, and ``n0 ..``, that a column is null."""
-    return {"rows": F.lit(True), **{f"n{i}": F.col(quote(name)).isNull() for i, name in enumerate(names)}}
+def mark_rows(names: Sequence[str], *, proves: bool) -> dict[str, Column]:
+    """Return what is counted of all rows: ``rows``, which is always true, and ``n0 ..``, that a column is null.
+
+    ``proves``: the rows are hashed, and their ``PARTS`` are summed, as ``h0 ..``.
+    """
+    parts = {f"h{i}": F.expr(part) for i, part in enumerate(PARTS if proves else ())}
+    return {"rows": F.lit(True), **{f"n{i}": F.col(quote(name)).isNull() for i, name in enumerate(names)}, **parts}
+
+
+def hash_rows(rows: DataFrame, write_row: WriteRow | None, names: Sequence[str], row: str = "") -> DataFrame:
+    """Add the two numbers of the hash of these columns, which may lie in a struct ``row``; none without their text."""
+    if write_row is None:
+        return rows
+    schema = cast(T.StructType, rows.schema[row].dataType) if row else rows.schema
+    text = write_row({name: schema[name].dataType.jsonValue() for name in names}, inside=quote(row) if row else "")
+    # One after the other: Spark would compute the hash for each of its parts.
+    hashed = rows.withColumn(_HASH, F.expr(call("md5", text)))
+    return hashed.withColumns({half: F.expr(cut) for half, cut in zip(_HALVES, _CUTS, strict=True)}).drop(_HASH)
+
+
+def read_proof(rows: int, parts: Sequence[int]) -> Proof | None:
+    """Return the proof of rows by the sums of ``PARTS``; None where nothing was summed."""
+    halves = [(low + (mid << 24) + (high << 48)) % 2**64 for low, mid, high in (parts[:3], parts[3:]) if parts]
+    return (rows, halves[0], halves[1]) if halves else None
 
 
 def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:

@@ -26,6 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from enrich.base.result import Proof
 from enrich.base.schemas import CHECK, GENERATED, LENGTH, NOT_NULL, Constraint, Demands
 from enrich.base.spec import (
     COPIES,
@@ -40,13 +41,18 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames.columns import (
+    PARTS,
     Ranges,
+    WriteRow,
+    add_up,
     aggregate,
     call,
     count_with_ranges,
     has_null,
+    hash_rows,
     keep_in_ranges,
     make_comparable,
+    read_proof,
     unite,
 )
 
@@ -115,6 +121,7 @@ def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, o
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
 _WAS = "__enrich_image"
+_GONE = [f"__enrich_gone{i}" for i in range(len(PARTS))]
 
 _LIST_STEPS = """CASE WHEN `__enrich_wanted` = `__enrich_there` AND `__enrich_equal` = `__enrich_there` THEN NULL
 WHEN `__enrich_there` = 0 THEN array_repeat('I', CAST(`__enrich_wanted` AS INT))
@@ -159,6 +166,7 @@ class Difference:
     # ``PLACE``, and, when that was asked, ``WAS``.
     old: DataFrame | None = None
     replaced: int = 0  # how many these are
+    proof: Proof | None = None  # of the rows that come, less that of those that go; None when it was not asked
 
     @property
     def is_empty(self) -> bool:
@@ -177,6 +185,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     remember: Collection[str] | None = None,
     counted: int | None = None,
     keep_old: bool = False,
+    write_row: WriteRow | None = None,
 ) -> Difference:
     """Compare the new rows of the affected keys with what the table holds for them.
 
@@ -194,6 +203,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
             is one; None: no images. Not with ``has_copies``.
         counted: How many new rows there are, where that is known.
         keep_old: Whether rows of ``old`` have their values.
+        write_row: Gives the text of a row, for a proof; None: no proof. There is none where rows are not computed here.
     """
     names = identity.names
     columns = [name for name in new.columns if name not in (*names, COPIES)]
@@ -206,12 +216,13 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     packed = F.expr(call("struct", *map(quote, columns)))
     fresh = new.select(*names, packed.alias(_NEW), wanted.alias(_WANTED))
     if table is None:
-        found = fresh.withColumns({_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)})
+        nothing = {_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)}
+        found = fresh.withColumns(nothing | dict.fromkeys(_GONE, F.lit(0)))
     else:
         stale = _pack_old(table, identity, [new.schema[name] for name in columns], keep_old=keep_old)
         stale = stale if affected is None else _keep_affected(stale, affected, identity)
         was = None if remember is None else _take_image(_OLD, columns, remember)
-        found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was)
+        found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was, write_row=write_row)
         found = _count_copies(found, names) if has_copies else found
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
     found = found.withColumn(_STEPS, F.expr(_LIST_STEPS)).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
@@ -221,12 +232,18 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         now = " AND ".join([quote(_NEW) + " IS NOT NULL", quote(_NEW, name) + " IS NULL"])
         before = " AND ".join([quote(_THERE) + " > 0", quote(_WAS, name) + " IS NULL"])
         new_nulls.append(" - ".join([call("count_if", now), call("count_if", before)]))
-    (_, inserted, updated, deleted, emptied, replaced, *counts, nulls), ranges = count_with_ranges(
-        found, names, *_COUNTS, call("array", *new_nulls)
+    change = [add_up(F.expr(part) * F.col(_WANTED) - F.col(gone)) for part, gone in zip(PARTS, _GONE, strict=True)]
+    (_, inserted, updated, deleted, emptied, replaced, *counts, nulls, parts), ranges = count_with_ranges(
+        hash_rows(found, write_row, columns, _NEW),
+        names,
+        *_COUNTS,
+        call("array", *new_nulls),
+        F.array(*(change if write_row else ())),
     )
     rows = found.withColumn(OPERATION, F.explode(_STEPS)).select(*names, OPERATION, quote(_NEW) + ".*")
     operations = {letter: count for letter, count in zip("IUD", counts, strict=True) if count}
-    result = Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, ranges=ranges)
+    proof = read_proof(inserted - deleted, parts)
+    result = Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, ranges=ranges, proof=proof)
     if PLACE in found.columns:
         each = (F.explode(PLACE) if has_copies else F.col(PLACE)).alias(PLACE)
         gone = found.where(F.col(_THERE) > 0).select(F.element_at(_STEPS, 1).alias(OPERATION), each)
@@ -278,12 +295,19 @@ def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> Da
 
 
 def _pair(
-    fresh: DataFrame, stale: DataFrame, identity: Identity, *, emptied_in: Collection[str], was: Column | None
+    fresh: DataFrame,
+    stale: DataFrame,
+    identity: Identity,
+    *,
+    emptied_in: Collection[str],
+    was: Column | None,
+    write_row: WriteRow | None,
 ) -> DataFrame:
     """Join new and old rows on their identity.
 
     Out: the identity's columns, ``_NEW`` and ``_WANTED`` of the new rows, ``_THERE`` (1 when there is an old row),
-    ``_EQUAL`` (1 when it is the same), whether a value has become null, and ``was`` as ``_WAS``.
+    ``_EQUAL`` (1 when it is the same), whether a value has become null, ``was`` as ``_WAS``, and what of a proof goes
+    with the old row as ``_GONE``.
     """
     names = identity.names
     stale = stale.withColumnsRenamed({name: f"{name}_old" for name in names})
@@ -300,7 +324,9 @@ def _pair(
     if leaves:  # Spark makes no deep tree of a chain in a text
         parts = [" AND ".join([quote(_NEW, n) + " IS NULL", quote(_OLD, n) + " IS NOT NULL"]) for n in leaves]
         lost.append(F.expr(" OR ".join(parts)))
-    return fresh.join(stale, on=condition, how="full").select(
+    pairs = hash_rows(fresh.join(stale, on=condition, how="full"), write_row, list(were), _OLD)
+    gone = zip(PARTS if write_row else (), _GONE, strict=False)
+    return pairs.select(
         *[F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)).alias(name) for name in names],
         now,
         F.coalesce(F.col(_WANTED), F.lit(0)).alias(_WANTED),
@@ -309,6 +335,7 @@ def _pair(
         reduce(or_, lost, F.lit(False)).alias(_EMPTIED),
         *([was.alias(_WAS)] if was is not None else []),
         *([F.col(PLACE)] if PLACE in stale.columns else []),
+        *[F.when(before.isNotNull(), F.expr(part)).otherwise(0).alias(name) for part, name in gone],
     )
 
 
@@ -321,6 +348,7 @@ def _count_copies(pairs: DataFrame, names: Sequence[str]) -> DataFrame:
         F.sum(_EQUAL).alias(_EQUAL),
         F.lit(False).alias(_EMPTIED),
         *([F.collect_list(PLACE).alias(PLACE)] if PLACE in pairs.columns else []),
+        *[F.sum(name).alias(name) for name in _GONE if name in pairs.columns],
     )
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -37,7 +37,6 @@ from enrich.base.spec import (
     LIVE,
     WEIGHT,
     Affected,
-    HistorySpec,
     Read,
     name_left_key,
     name_reference,
@@ -53,6 +52,9 @@ from enrich.steps import source_changes
 from enrich.steps.rows import Rows, keep_rows
 from enrich.steps.run import Run, build_finding, list_kinds, read_target
 from enrich.steps.source_changes import Changes, check_ends, describe_window
+
+if TYPE_CHECKING:
+    from enrich.project.kinds.history import HistorySpec
 
 FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
@@ -79,7 +81,7 @@ class Ledger:
 
 def get_spec(run: Run) -> HistorySpec:
     """Return the job of a run as the history that it is."""
-    return cast(HistorySpec, run.plan.spec)
+    return cast("HistorySpec", run.plan.spec)
 
 
 def read_changes(run: Run) -> Changes:

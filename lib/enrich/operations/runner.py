@@ -7,12 +7,19 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from enrich.base import context, hints
 from enrich.base.errors import SourceMoved
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import EXPECTATIONS, describe_error, require_extra
+from enrich.base.failures import (
+    EXPECTATIONS,
+    describe_error,
+    find_value_fault,
+    has_lost_rows,
+    is_conflict,
+    require_extra,
+)
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.delta import extents, locks
 from enrich.delta.runs import FORMAT, OUTCOME, RunRow
@@ -22,12 +29,37 @@ from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
 from enrich.project.models import Job
 from enrich.project.project import find_edges
-from enrich.steps.commits import retry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("enrich")
+
+T = TypeVar("T")
+
+PAUSES = (0.5, 1.5, 4.0)  # seconds before the next attempt, half of it more or less
+
+
+def retry(attempt: Callable[[], T], job: str, run_id: str, is_final: Callable[[], bool]) -> T:
+    """Make attempts until one succeeds, is the last, or fails for a reason that a fresh plan does not heal.
+
+    Rows that got lost are computed anew once: where it happens again, executors die of the job itself. ``run_id``
+    decides how long this run waits, so that two do not wait in step; ``is_final``: the job is done despite the error.
+    """
+    losses = 0
+    for pause in PAUSES:
+        try:
+            return attempt()
+        except Exception as error:
+            lost = has_lost_rows(error)
+            losses += lost
+            is_value = find_value_fault(error) is not None  # its text may quote what looks like a conflict
+            if is_final() or is_value or losses > 1 or not (lost or is_conflict(error)):
+                raise
+            what = "an executor was lost with computed rows" if lost else "another writer committed meanwhile"
+            log.info("%s: %s (%s); planning again", job, what, type(error).__name__)
+        time.sleep(pause * (0.5 + int(run_id[:4], 16) / 0xFFFF))
+    return attempt()
 
 
 class Watch:

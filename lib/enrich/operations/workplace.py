@@ -20,6 +20,7 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import SPARK, describe_error, find_value_fault, require_extra
 from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
+from enrich.base.rowforms import write_row
 from enrich.base.spec import FAILED_COLUMN, JobSpec
 from enrich.delta import extents, tables
 from enrich.delta.runs import RunsTable
@@ -231,7 +232,8 @@ class Workplace:
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
         comments, optimize = list_comments(job, compiled.spec, pinned), self.project.settings.optimize
-        return OpenJob(job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize, comments)
+        known = (job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize, comments)
+        return OpenJob(*known, write_row)
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""

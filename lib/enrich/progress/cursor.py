@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import DriftError
-from enrich.base.result import State
+from enrich.base.result import Proof, State
 from enrich.base.spec import DataType
 from enrich.delta.runs import FORMAT, require_known
 from enrich.delta.tables import Log, TableState, changes_values, read_history, read_metadata
@@ -87,6 +87,7 @@ class Cursor:
     quarantine_number: int = 0
     quarantine_base: int | None = None
     state: State | None = None
+    held: Proof | None = None  # of the rows of the quarantine that belong to these; None where nobody knows it
     # The run that made that commit: one that was dropped or put back comes to a number twice.
     quarantine_run: str | None = None
     table_id: str | None = None  # the target's identity; None when the run created it
@@ -95,9 +96,10 @@ class Cursor:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
         sources = {alias: mark.to_dict() for alias, mark in self.sources.items()}
         found = {**vars(self), "enrich": FORMAT, "sources": sources, "columns": list(self.columns)}
-        del found["state"]
+        del found["state"], found["held"]
         if self.state is not None:
             found |= {"state": self.state.to_dict(), "state_rules": [each.rule for each in self.state.rules]}
+            found["proof"] = {"target": self.state.proof, "quarantine": self.held}
         return found
 
     def to_json(self) -> str:
@@ -112,7 +114,9 @@ class Cursor:
         known["sources"] = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}
         known["columns"] = tuple(found["columns"])
         if "state" in found:
-            known["state"] = State.from_dict(found["state"], found["state_rules"])
+            proofs = {name: each and tuple(each) for name, each in found.get("proof", {}).items()}
+            state = State.from_dict(found["state"], found["state_rules"])
+            known |= {"state": replace(state, proof=proofs.get("target")), "held": proofs.get("quarantine")}
         return Cursor(**known)
 
 
@@ -153,6 +157,16 @@ class TargetState:
     def marks(self) -> Mapping[str, Mark]:
         """Alias -> how far it is consumed; empty without a cursor."""
         return {} if self.cursor is None else self.cursor.sources
+
+    @property
+    def held(self) -> Proof | None:
+        """The proof of the quarantine's rows, of none where there is no quarantine; None where nobody knows it."""
+        there, cursor = self.quarantine, self.cursor
+        if there is None:
+            return 0, 0, 0
+        if there.cursor is not None:
+            return there.cursor.held if there.present is not None else None
+        return cursor.held if cursor is not None and there.belongs_to(cursor) else None
 
     @property
     def is_apart(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from enrich.base import hints, suites
 from enrich.base.hints import RunOptions
 from enrich.base.names import CatalogName, Location, find_quarantine
-from enrich.base.result import BEFORE_ALL, Finding, SourceWindow, State
+from enrich.base.result import BEFORE_ALL, Finding, Proof, SourceWindow, State
 from enrich.base.spec import CompiledJob, JobSpec, quote
 from enrich.base.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.delta.tables import TableState
@@ -126,6 +126,8 @@ class OpenJob:
     optimize: Optimize | None = None  # when the run puts the target's files in shape after its commit; None: never
     # Target column -> the comment that it shall have, and no name -> the table's.
     comments: Mapping[str, str] = field(default_factory=dict)
+    # ``base.rowforms.write_row``, which gives the SQL for the text of a row; None: nothing is proven.
+    write_row: Callable[..., str] | None = None
 
     @property
     def spec(self) -> JobSpec:
@@ -251,11 +253,13 @@ class Plan(OpenJob):
         records = bool(self.moved or self.unsearched) or self.target.is_apart or self.lacks_state
         return self.mode not in _BY_CHANGES or records or closes
 
-    def cursor(self, number: int, quarantine: tuple[int, str | None], state: State) -> Cursor:
+    def cursor(
+        self, number: int, quarantine: tuple[int, str | None], state: State, held: Proof | None = None
+    ) -> Cursor:
         """Return the record of this run, for the intent and for both commits.
 
         ``quarantine``: the number of the quarantine's rows that belong to the run's, and the run that wrote them; 0 and
-        None without a quarantine. ``state``: what the target holds afterwards.
+        None without a quarantine. ``state``: what the target holds afterwards; ``held``: what proves the quarantine.
         """
         target, beside = self.target.table, self.target.quarantine
         return Cursor(
@@ -269,6 +273,7 @@ class Plan(OpenJob):
             quarantine_number=quarantine[0],
             quarantine_base=None if beside is None else beside.table.version,
             state=state,
+            held=held,
             quarantine_run=quarantine[1],
             table_id=None if target is None else target.table_id,
         )

@@ -33,8 +33,6 @@ from enrich.quality import gx
 Published = Callable[[Column | None], DataFrame]
 Weighted = Sequence[tuple[DataFrame, int]]  # frames with the same columns, each with how often its rows count
 
-RULE = "__enrich_rule"  # the index of a rule that a row fails
-
 _NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
 _PYTHON = (
     "expect_column_values_to_be_json_parseable",
@@ -168,32 +166,6 @@ def _note_error(rule: SuiteRule, error: str) -> RuleState:
     return RuleState(rule.index, error=error, rule=rule.fingerprint)
 
 
-def find_failing(
-    frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels], kept: Sequence[str]
-) -> DataFrame:
-    """Return every row that fails a rule, once for each rule that it fails.
-
-    ```
-    rows         rules                          failing, kept: id
-    1, a@b       0: email not null        ->    2, rule 0
-    2, null      1: email matches @             3, rule 1
-    3, none
-    ```
-
-    In: ``frame``, rows with the target's columns; ``rules`` that ``count_rules`` has counted without an error;
-    ``labels``, what ``label_rows`` gave for them; ``kept``, the columns to keep. Out: ``kept`` and ``RULE``, the
-    rule's index. Read the rows within ``silence_gx``.
-    """
-    shared = [rule for rule in rules if not needs_own_rows(rule)]
-    parts = [(frame, shared)] if shared else []
-    parts += [(gx.filter_rows(frame, rule), [rule]) for rule in rules if needs_own_rows(rule)]
-    found = []
-    for rows, chosen in parts:
-        marks = [F.when(labels[rule.index].failing(), F.lit(rule.index)) for rule in chosen]
-        found.append(rows.select(*kept, F.explode(F.array_compact(F.array(*marks))).alias(RULE)))
-    return unite(found)
-
-
 def _count_alone(rows: Weighted, rule: SuiteRule, labels: dict[int, Labels | gx.RuleError]) -> dict[int, RuleState]:
     """Count one rule over the rows that it judges; a rule without label measures them first."""
     label = labels.get(rule.index)
@@ -235,9 +207,9 @@ def _count(
 
 
 def count_marks(rows: Weighted, marks: Mapping[str, Column]) -> dict[str, int]:
-    """Count for how many rows each condition is true, by its name."""
+    """Count for how many rows each condition is true, and add up numbers, by their names."""
     projected = [
-        frame.select(*[F.when(condition, F.lit(weight)).alias(name) for name, condition in marks.items()])
+        frame.select(*[(mark.cast("long") * weight).alias(name) for name, mark in marks.items()])
         for frame, weight in rows
     ]
     counts = unite(projected).agg(*[add_up(F.col(name)).alias(name) for name in marks]).collect()[0]

@@ -5,19 +5,11 @@ A run that ends between its two commits is set right by the next one's plan (``p
 
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Callable
-from typing import TypeVar
-
 from enrich.base.errors import Conflict, Locked
-from enrich.base.failures import find_value_fault, has_lost_rows, is_conflict
 from enrich.delta import tables
 from enrich.progress import cursor
 from enrich.progress.cursor import describe_drift
 from enrich.progress.plan import Plan
-
-log = logging.getLogger(__name__)
 
 
 def refuse_if_beaten(plan: Plan, *, beside: bool = False) -> None:
@@ -59,30 +51,3 @@ def refuse_drift(plan: Plan, version: int) -> None:
     changing = cursor.list_changing(plan.place.uri, others, plan.spec.columns)
     if changing:
         raise describe_drift(plan.job.job, changing)
-
-
-T = TypeVar("T")
-
-PAUSES = (0.5, 1.5, 4.0)  # seconds before the next attempt, half of it more or less
-
-
-def retry(attempt: Callable[[], T], job: str, run_id: str, is_final: Callable[[], bool]) -> T:
-    """Make attempts until one succeeds, is the last, or fails for a reason that a fresh plan does not heal.
-
-    Rows that got lost are computed anew once: where it happens again, executors die of the job itself. ``run_id``
-    decides how long this run waits, so that two do not wait in step; ``is_final``: the job is done despite the error.
-    """
-    losses = 0
-    for pause in PAUSES:
-        try:
-            return attempt()
-        except Exception as error:
-            lost = has_lost_rows(error)
-            losses += lost
-            is_value = find_value_fault(error) is not None  # its text may quote what looks like a conflict
-            if is_final() or is_value or losses > 1 or not (lost or is_conflict(error)):
-                raise
-            what = "an executor was lost with computed rows" if lost else "another writer committed meanwhile"
-            log.info("%s: %s (%s); planning again", job, what, type(error).__name__)
-        time.sleep(pause * (0.5 + int(run_id[:4], 16) / 0xFFFF))
-    return attempt()

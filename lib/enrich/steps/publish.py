@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -13,7 +14,7 @@ from enrich.base import result as results
 from enrich.base.errors import Blocked, EnrichError
 from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
-from enrich.base.result import JobResult, State
+from enrich.base.result import JobResult, Proof, State, add_proofs
 from enrich.base.schemas import NOT_NULL
 from enrich.base.spec import (
     FAILED_COLUMN,
@@ -80,6 +81,7 @@ class StagedRun:
     quarantine: StagedTable | None = None
     compared: bool = True  # False when the target's rows have another key or other types than the new ones
     state: State | None = None  # what the target will hold; None until it is counted
+    held: Proof | None = None  # of what the quarantine will hold
 
     @property
     def changes(self) -> bool:
@@ -117,15 +119,21 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
             remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),
             counted=verdict.tally.get("rows"),
             keep_old=table is not None and table.has_change_feed,
+            write_row=None if counts_all else plan.write_row,
         )
     target = StagedTable(found, identity, table, whole)
-    beside = _stage_quarantine(run, changed, verdict, affected)
+    beside, held = _stage_quarantine(run, changed, verdict, affected)
     pass_point("staged.after")
-    return StagedRun(target, beside, compared=old is not None)
+    return StagedRun(target, beside, compared=old is not None, held=held)
 
 
-def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedTable | None:
-    """Compare what is quarantined, with a key and without, with the quarantine; None when there is nothing to write."""
+def _stage_quarantine(
+    run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None
+) -> tuple[StagedTable | None, Proof | None]:
+    """Compare what is quarantined, with a key and without, with the quarantine; None when there is nothing to write.
+
+    Beside it stands what will prove the quarantine.
+    """
     plan, before = run.plan, run.plan.target.quarantine
     fits = True
     if before is not None:  # columns and fields that came later it may lack
@@ -138,14 +146,14 @@ def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected:
     lacking = any(each.expectation in KEYLESS and each.source == driving for each in changed.findings)
     if before is not None or lacking or (driving in changed.net and changed.net[driving].null_images > 0):
         shown = []
-        held = ((KEY_NOT_NULL, run.snapshot(driving, null_keys=True)), (KEY_UNIQUE, run.read_held(driving)))
-        for rule, rows in [(rule, run.keep(rows)) for rule, rows in held if rows is not None]:
+        kept = ((KEY_NOT_NULL, run.snapshot(driving, null_keys=True)), (KEY_UNIQUE, run.read_held(driving)))
+        for rule, rows in [(rule, run.keep(rows)) for rule, rows in kept if rows is not None]:
             if not rows.isEmpty():
                 alone = find_kind(plan.spec).show_keyless(run, rows)
                 shown.append(run.keep(alone.withColumn(FAILED_COLUMN, F.array(F.lit(rule)))))
         without_key = unite(shown) if shown else None
     if before is None and verdict.bad is None and without_key is None:
-        return None
+        return None, plan.target.held
     keys, names = identify_rows(plan), [*plan.spec.columns, FAILED_COLUMN]
     columns = tuple(verdict.good.schema[name] for name in plan.spec.columns)
     identity = QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
@@ -160,16 +168,19 @@ def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected:
         table = run.keep(
             reads.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good, places=places)
         )
-    found = difference.compute_difference(bad, None if replaces else table, identity, affected, has_copies=True)
+    compare = partial(difference.compute_difference, bad, has_copies=True, write_row=plan.write_row)
+    found = compare(None if replaces else table, identity, affected)
+    held = found.proof
+    if not replaces and table is not None:  # others may have written into it: all rows are proven by what they shall be
+        held = add_proofs(plan.target.held, held) if affected is not None else compare(None, identity).proof
     if replaces and table is not None:  # all rows are written, but those that were there before are not new
-        counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
-        found = replace(found, inserted=counted.inserted)
+        found = replace(found, inserted=compare(table, identity, affected).inserted)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
     if found.is_empty and not replaces and (before is None or before.present is not None):
-        return None
+        return None, held
     staged = found.rows.withColumn(RUN_ID_COLUMN, F.lit(plan.run_id))
     whole = staged.select(*[F.col(quote(name)) for name in (*names, RUN_ID_COLUMN)]) if replaces else None
-    return StagedTable(replace(found, rows=staged), identity, None if before is None else before.table, whole)
+    return StagedTable(replace(found, rows=staged), identity, None if before is None else before.table, whole), held
 
 
 @measure("write")
@@ -203,7 +214,8 @@ def write_cursor(run: Run, result: JobResult, runs: RunsTable) -> JobResult:
     if plan.options.dry_run or not plan.advances:
         return _end_unmoved(run, result)
     nothing = StagedTable(Difference(make_no_rows(run)), identify_rows(plan), plan.target.table)
-    return _commit_run(run, replace(result, status=results.UNCHANGED), StagedRun(nothing, state=carry_state(run)), runs)
+    staged = StagedRun(nothing, state=carry_state(run), held=plan.target.held)
+    return _commit_run(run, replace(result, status=results.UNCHANGED), staged, runs)
 
 
 def _end_unmoved(run: Run, result: JobResult) -> JobResult:
@@ -256,7 +268,7 @@ def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Curso
             writer = known.quarantine_run
         beside = (before.present or 0, writer)
     assert found.state is not None  # noqa: S101 - counted before anything is written
-    record = plan.cursor(number, beside, found.state)
+    record = plan.cursor(number, beside, found.state, found.held)
     runs.append(RunRow(plan.run_id, plan.job.job, plan.place.label, INTENT, record.to_dict(), number, mode=plan.mode))
     pass_point("intent.after")
     return record

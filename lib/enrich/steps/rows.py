@@ -16,7 +16,7 @@ from enrich.base.spec import LIVE, OPERATION, Affected, DataType, quote
 from enrich.base.suites import select_quarantine_rules
 from enrich.delta import sink
 from enrich.delta.tables import CHANGE_FEED, VECTORS, TableState
-from enrich.frames.columns import Ranges, aggregate, count_with_ranges, mark_rows
+from enrich.frames.columns import Ranges, add_up, aggregate, count_with_ranges, hash_rows, mark_rows
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
 from enrich.steps.run import Run, identify_rows, measure
@@ -62,11 +62,14 @@ def keep_rows(
     plan, names = run.plan, list(run.plan.spec.columns)
     every = [F.expr(each) if isinstance(each, str) else each for each in counts]
     quarantines = plan.suite is not None and select_quarantine_rules(plan.suite) is not None
-    marks = mark_rows(names) if plan.everything and not quarantines else {}
-    every = [*every, *[F.count_if(F.col(LIVE) & mark) for mark in marks.values()]]
+    marks = mark_rows(names, proves=plan.write_row is not None) if plan.everything and not quarantines else {}
+    every = [*every, *[add_up(F.when(F.col(LIVE), mark.cast("long"))) for mark in marks.values()]]
+    write_row = plan.write_row if marks else None
     if drafts and marks and run.publishes and plan.target.table is None and not plan.options.dry_run:
         seen = Observation()
-        rows = frame.observe(seen, *[each.alias(f"__enrich_c{place}") for place, each in enumerate(every)])
+        rows = hash_rows(frame, write_row, names).observe(
+            seen, *[each.alias(f"__enrich_c{place}") for place, each in enumerate(every)]
+        )
         rows = rows.where(F.col(LIVE)).select(*map(quote, names))
         run.draft = sink.draft_table(run.session, describe_table(plan, rows, None), rows, seen)
     if run.draft is not None:
@@ -75,7 +78,7 @@ def keep_rows(
         found = run.draft.counts
     else:
         frame = run.keep(frame)
-        found = aggregate(frame, *every) if every else ()
+        found = aggregate(hash_rows(frame, write_row, names), *every) if every else ()
     return frame, found[: len(counts)], dict(zip(marks, found[len(counts) :], strict=True))
 
 

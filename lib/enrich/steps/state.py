@@ -15,10 +15,10 @@ from typing import TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.result import Lookups, LookupState, RuleState, State
+from enrich.base.result import Lookups, LookupState, RuleState, State, add_proofs
 from enrich.base.spec import Affected, quote
 from enrich.base.suites import list_uncounted
-from enrich.frames.columns import mark_rows
+from enrich.frames.columns import PARTS, hash_rows, mark_rows, read_proof
 from enrich.frames.difference import Difference
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
@@ -72,7 +72,8 @@ def count_target(
     before = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     nulls = {name: count + target.nulls[name] for name, count in before.items()}
     rows = recorded.rows + target.inserted - target.deleted
-    return _complete(run, State(rows, tuple(kept), lookups, nulls), publish)
+    proof = add_proofs(recorded.proof, target.proof)
+    return _complete(run, State(rows, tuple(kept), lookups, nulls, proof), publish)
 
 
 def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | None:
@@ -81,7 +82,7 @@ def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | No
     if not judged.tally or any(each.index not in said for each in entries):
         return None
     nulls = {name: judged.tally[f"n{i}"] for i, name in enumerate(plan.spec.columns)}
-    return State(judged.tally["rows"], tuple(said[each.index] for each in entries), lookups, nulls)
+    return _make_state(judged.tally, tuple(said[each.index] for each in entries), lookups, nulls)
 
 
 def _add(recorded: RuleState, change: RuleState) -> RuleState:
@@ -119,13 +120,22 @@ def _complete(run: Run, state: State, published: Callable[[], DataFrame]) -> Cou
 def count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
     """Return the state of a target that holds these rows, whatever its record says."""
     names = [name for name in plan.spec.columns if name in rows.columns]
-    entries, marks = list_uncounted(plan.suite), mark_rows(names)
+    entries, marks = list_uncounted(plan.suite), mark_rows(names, proves=plan.write_row is not None)
+    rows = hash_rows(rows, plan.write_row, names)
     if entries:
         said, counts = _count([(rows, 1)], plan, entries, marks)
     else:  # and so no need for Great Expectations, which takes seconds to import
         said, counts = {}, count_marks([(rows, 1)], marks)
     nulls = {**dict.fromkeys(plan.spec.columns, counts["rows"]), **{n: counts[f"n{i}"] for i, n in enumerate(names)}}
-    return State(counts["rows"], tuple(said[each.index] for each in entries), lookups, nulls)
+    return _make_state(counts, tuple(said[each.index] for each in entries), lookups, nulls)
+
+
+def _make_state(
+    counts: Mapping[str, int], rules: tuple[RuleState, ...], lookups: Lookups, nulls: Mapping[str, int]
+) -> State:
+    """Put a state together, with the proof of its rows, from what ``mark_rows`` counts."""
+    parts = [counts[f"h{i}"] for i in range(len(PARTS)) if f"h{i}" in counts]
+    return State(counts["rows"], rules, lookups, nulls, read_proof(counts["rows"], parts))
 
 
 def _count(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from enrich.base.schemas import find
-from enrich.base.spec import CompiledJob, HistorySpec
+from enrich.base.spec import CompiledJob, WithoutJoins
 from enrich.project.kinds import syntax
 from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax, Named
 
@@ -16,6 +16,30 @@ if TYPE_CHECKING:
 
 _TIMES = ("valid_from", "valid_to")
 """The keys of a history that name columns of its target; these are the columns' names when nothing is said."""
+
+
+@dataclass(frozen=True)
+class HistorySpec(WithoutJoins):
+    """A history job: what a source said of each key, and from when to when."""
+
+    kind: ClassVar[str] = "history"
+    remembers: ClassVar[bool] = True
+
+    tracked: tuple[str, ...]  # the source's columns whose values make a version
+    valid_from: str
+    valid_to: str
+    from_beginning: bool = False  # the rows that the first run finds were always so
+    erases: bool = False  # the versions of a key that its source has not any more leave the target
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The target's key: the source's key, and the time from which a version holds."""
+        return (*self.key, self.valid_from)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns."""
+        return (*self.key, self.valid_from, self.valid_to, *self.tracked)
 
 
 class History(JobSyntax):
