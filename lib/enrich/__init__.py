@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from enrich.answers.doctor import diagnose as diagnose
     from enrich.answers.failing_rows import failing as failing
+    from enrich.answers.inspection import prove as prove
     from enrich.answers.inspection import sql as sql
     from enrich.answers.near_misses import doctor_keys as doctor_keys
     from enrich.answers.question import why as why
@@ -50,7 +51,7 @@ _MODULES = {
     "enrich.project.project": ("Project",),
     "enrich.answers.doctor": ("diagnose",),
     "enrich.answers.failing_rows": ("failing",),
-    "enrich.answers.inspection": ("sql",),
+    "enrich.answers.inspection": ("prove", "sql"),
     "enrich.answers.near_misses": ("doctor_keys",),
     "enrich.answers.question": ("why",),
     "enrich.answers.trace": ("trace",),

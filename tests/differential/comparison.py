@@ -136,13 +136,13 @@ class Target:
         held = reader.rows(held_path) if reader.exists(held_path) else []  # it need not exist before it has had a row
         tally.quarantine_rows += len(held)
         self._compare_rows(window, "quarantine", [*wanted.held.values(), *wanted.keyless], held, "_failed")
+        self._compare_report(window, wanted, report, tally)
         for path, name, rows in ((self.path, "target", found), (held_path, "quarantine", held)):
             recorded = reader.record(path) if reader.exists(path) else {"proof": {name: [0, 0, 0]}}
             if "proof" in recorded:  # the stand-in proves nothing
                 names = {*recorded.get("columns", ()), *(["_failed"] if name == "quarantine" else [])}
-                kinds = {each: kind for each, kind in reader.kinds(path).items() if each in names} if names else {}
+                kinds = {each: kind for each, kind in reader.kinds(path).items() if each in names} if rows else {}
                 self.compare_value(window, f"proof of the {name}", list(prove(rows, kinds)), recorded["proof"][name])
-        self._compare_report(window, wanted, report, tally)
         self.left = wanted
         return found
 

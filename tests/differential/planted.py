@@ -24,7 +24,7 @@ from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.delta import reads, tables
 from enrich.frames import changes, difference, join
 from enrich.joins import as_of, chain, mirror
-from enrich.steps import source_changes
+from enrich.steps import publish, source_changes, state
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -515,6 +515,26 @@ def _only_what_refers_now(patch: Patch, is_mine: Mine) -> None:
     wrap(patch, as_of, "find_touched", around)
 
 
+def _forget_what_goes(patch: Patch, _: Mine) -> None:
+    """Add what comes to the proof, and do not subtract what goes."""
+    from pyspark.sql import functions as F
+
+    def around(hashed: Any, rows: DataFrame, write_row: Any, names: Any, row: str = "") -> DataFrame:
+        found: DataFrame = hashed(rows, write_row, names, row)
+        return found.withColumns({"__enrich_h0": F.lit(0), "__enrich_h1": F.lit(0)}) if row.endswith("old") else found
+
+    wrap(patch, difference, "hash_rows", around)
+
+
+def _adding(module: Any, parts: Callable[[Any, Any], Sequence[Any]]) -> Plant:
+    """Put another proof together: of ``parts(the recorded one, the change)``."""
+
+    def plant(patch: Patch, _: Mine) -> None:
+        wrap(patch, module, "add_proofs", lambda add, before, change: reduce(add, parts(before, change)))
+
+    return plant
+
+
 _OF_LINES = (
     Bug("deletes_of_the_left_ignored", _keeping_keys("{weight} >= 0", "products")),
     Bug("deletes_of_the_right_ignored", _keeping_keys("{weight} >= 0", "merchants")),
@@ -590,6 +610,23 @@ SUITES = (
             Bug("plain_equality_in_the_guard", _guarding(_plain_equality_in_the_guard)),
             Bug("guard_omits_a_column", _guarding(_guard_omits_text)),
             Bug("no_guard_at_all", _guarding(_no_guard)),
+        )
+    ),
+    # Nor does the proof: it is one for all rows.
+    *(
+        Suite(bug.name, world, shape, (bug,))
+        for bug, world, shape in (
+            (Bug("what_goes_stays_in_the_proof", _forget_what_goes), "pair", "alone"),
+            (
+                Bug("what_comes_is_proven_twice", _adding(state, lambda before, change: (before, change, change))),
+                "pair",
+                "alone",
+            ),
+            (
+                Bug("quarantine_keeps_its_proof", _adding(publish, lambda before, _: (before,))),
+                "doubled",
+                "doubled_both",
+            ),
         )
     ),
     *(

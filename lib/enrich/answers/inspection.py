@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Any
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
+from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, Locked
 from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine
+from enrich.base.result import show_proof
+from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of
-from enrich.base.spec import DataType
+from enrich.base.spec import DataType, quote
 from enrich.delta import tables
 from enrich.delta.runs import RunsTable
 from enrich.operations.loading import choose_jobs
@@ -20,7 +22,7 @@ from enrich.operations.workplace import Workplace, check_free, check_sources
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
 from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_plan
-from enrich.progress.target import read_quarantine_state, read_target
+from enrich.progress.target import read_quarantine_state, read_record_at, read_target
 from enrich.project.compile import check_file, compile_job
 from enrich.project.kinds import JOBS
 from enrich.project.models import Job
@@ -45,18 +47,21 @@ class JobStatus:
     state: dict[str, Any] | None = None
     # Why the next run would be refused, as far as files and logs tell; None when they tell nothing.
     refused: str | None = None
+    # The version that ``enrich verify`` last found to be what the sources give, and when; None when it never did.
+    proven: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the JSON of ``enrich status --output json``."""
         sources = {lag.alias: vars(lag) | {"versions_behind": lag.versions} for lag in self.sources}
         at = self.last_run.isoformat(timespec="seconds") if self.last_run else None
-        return vars(self) | {"sources": sources, "last_run": at}
+        told = self.proven and self.proven | {"at": self.proven["at"].isoformat(timespec="seconds")}
+        return vars(self) | {"sources": sources, "last_run": at, "proven": told}
 
 
 def read_status(project: Project) -> list[JobStatus]:
     """Return the state of every job's target, in the order in which the jobs run."""
     workplace = Workplace(project, list(project.jobs), run_id="")
-    ended, found = workplace.runs.read_latest(), []
+    ended, proven, found = workplace.runs.read_latest(), workplace.runs.read_proven(), []
     for job in (project.jobs[name] for name in sort_jobs(project.jobs, project)):
         place = project.location(job.target.table)
         row = ended.get(str(place), {})
@@ -97,7 +102,7 @@ def read_status(project: Project) -> list[JobStatus]:
         state = target.cursor.state if target.cursor is not None else None
         told = None if state is None else state.to_dict()
         last = row.get("status"), row.get("at")
-        found.append(JobStatus(job.job, str(place), version, lags, *last, note, told, refused))
+        found.append(JobStatus(job.job, str(place), version, lags, *last, note, told, refused, proven.get(str(place))))
     return found
 
 
@@ -183,6 +188,28 @@ def sql(project: Project, job: str) -> str:
             hint="queries are jobs whose joins are of the kinds table and foreign_key",
         )
     return text
+
+
+def prove(project: Project, job: str, version: int | None = None, dialect: str = SPARK) -> dict[str, Any]:
+    """Return what the commits of a job say that its target holds, and the query that computes it elsewhere; no JVM.
+
+    ``version`` is one of the target, None the latest. Rows and sums of the quarantine stand beside those of the target.
+    """
+    (name,) = choose_jobs(project, [job], ())
+    uri = Workplace(project, [name], run_id="").locate(project.location(project.jobs[name].target.table))
+    if uri is None or not tables.exists(uri):
+        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
+    found, at = read_record_at(uri, name, version)
+    there = tables.state_at(uri, at)
+    if found is None or there is None or found.state is None or found.state.proof is None:
+        hint = f"run `{hints.repair(name)}`, which compares all rows and records it for the latest version"
+        raise HistoryError(f"no proof is recorded for version {at} of the target of {name!r}", hint=hint)
+    ours = {each.lower() for each in found.columns}
+    kinds = {each: kind for each, kind in there.columns.items() if each.lower() in ours}
+    place = f"delta.{quote(uri)} VERSION AS OF {at}" if dialect == SPARK else f"delta_scan({write_text(uri, DUCKDB)})"
+    shown = {"target": show_proof(found.state.proof), "quarantine": found.held and show_proof(found.held)}
+    query = write_query(kinds, dialect, place)
+    return {"job": name, "target_version": at, **shown, "dialect": dialect, "query": query}
 
 
 def _check_job(

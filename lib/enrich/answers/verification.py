@@ -17,17 +17,20 @@ from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
 from enrich.base import context, hints
-from enrich.base.errors import Blocked, DriftError, EnrichError, Locked, find_gravest
+from enrich.base.errors import Blocked, ConfigError, DriftError, EnrichError, HistoryError, Locked, find_gravest
 from enrich.base.failures import EXPECTATIONS, require_extra
-from enrich.base.result import FAILED, LOCKED, UPDATED, Shown, State, name_deployment, show_jobs
-from enrich.base.spec import quote
+from enrich.base.result import FAILED, LOCKED, UPDATED, Proof, Shown, State, name_deployment, show_jobs, show_proof
+from enrich.base.rowforms import write_row
+from enrich.base.spec import FAILED_COLUMN, quote
 from enrich.base.suites import list_unjudged
 from enrich.delta import locks
+from enrich.delta.runs import PROVEN, RunRow
+from enrich.delta.tables import TableState
 from enrich.operations.loading import choose_jobs, load_project
 from enrich.operations.runner import record_outcome, retry
 from enrich.operations.workplace import Workplace
 from enrich.progress import continuity
-from enrich.progress.decision import decide_comparison, decide_repair, require_target
+from enrich.progress.decision import decide_comparison, decide_repair, require_cursor, require_target
 from enrich.progress.plan import OpenJob, Options, Plan
 from enrich.project.models import Job
 from enrich.project.project import Project
@@ -75,6 +78,8 @@ class Check:
     others: tuple[int, ...] = ()  # versions of the target that other writers made
     # Alias -> versions that a run was told to skip; what they brought shows as a difference.
     gaps: dict[str, list[list[int]]] = field(default_factory=dict)
+    # Table -> what its commits say that it holds, and what it holds: rows and sums; a recorded one may be None.
+    proof: dict[str, dict[str, Proof | None]] = field(default_factory=dict)
     recorded: State | None = None  # what the target's record says of all its rows; None when it says nothing
     counted: State | None = None  # what the target's rows, and the sources at the recorded versions, say
     target_version: int | None = None  # the target's version that was compared, or that a repair has made
@@ -91,12 +96,19 @@ class Check:
         return same and all(each == theirs.get(each.index) for each in self.recorded.rules if each.is_counted)
 
     @property
+    def unproven(self) -> list[str]:
+        """The tables that do not hold what their commits say."""
+        known = {name: each for name, each in self.proof.items() if None not in each.values()}
+        return [name for name, each in known.items() if each["recorded"] != each["counted"]]
+
+    @property
     def differences(self) -> list[str]:
         """What is not as it should be in target, quarantine and recorded state, with counts."""
         found = [f"{number} {name}" for name, number in vars(self.target).items() if number]
         beside = {} if self.ahead else vars(self.quarantine)
         found += [f"{number} {name} in the quarantine" for name, number in beside.items() if number]
-        return found + (["counts in its recorded state"] if self.state_is_equal is False else [])
+        found += ["counts in its recorded state"] if self.state_is_equal is False else []
+        return found or [f"the recorded sums of the {name}" for name in self.unproven]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the JSON; counts of the target stand at the top."""
@@ -114,6 +126,10 @@ class Check:
             "foreign_versions": list(self.others),
             "gaps": self.gaps,
             "state": state,
+            "proof": {
+                name: {side: None if of is None else show_proof(of) for side, of in each.items()}
+                for name, each in self.proof.items()
+            },
             "target_version": self.target_version,
             "exit_code": self.exit_code,
             "error": self.error,
@@ -149,6 +165,7 @@ def verify(
     jobs: Sequence[str] | None = None,
     *,
     repair: bool = False,
+    quick: bool = False,
     spark: SparkSession | None = None,
     on_result: Callable[[Check], None] | None = None,
 ) -> VerifyResult:
@@ -157,11 +174,14 @@ def verify(
     ``jobs``: None for all. ``repair`` writes the difference: rows of other writers go, gaps close, and ``run`` goes on
     from the same cursor; the runs table records what was repaired, and nothing where nothing was. A job that cannot be
     compared is a result, not an exception; ``on_result`` is called with each. ``ConfigError``: an unknown job.
+    ``quick``: no source is read; the tables are held against the proof in their commits (docs/proof.md).
     """
+    if quick and repair:
+        raise ConfigError("a quick comparison does not know which rows differ", hint="give --repair without --quick")
     names = choose_jobs(project, jobs, ())
     workplace = Workplace(project, names, Options(dry_run=not repair), given=spark)
     context.begin_run(workplace.run_id)
-    checking = _Checking(workplace)
+    checking = _Checking(workplace, quick)
     found: list[Check] = []
     for name in names:
         with context.work_on(name):
@@ -181,6 +201,7 @@ class _Checking:
     """One verification: job -> what was found, and of that what is mended, where the log has the commit."""
 
     workplace: Workplace
+    quick: bool = False
     compared: dict[str, Check] = field(default_factory=dict)
     repaired: dict[str, Check] = field(default_factory=dict)
 
@@ -190,6 +211,8 @@ class _Checking:
         is_dry = workplace.options.dry_run
 
         def compare() -> Check:
+            if self.quick:
+                return self._compare_proofs(job)
             plan = decide_repair(workplace.open_job(job, as_recorded=True))
             # Rules say when a run may write, not what is right.
             plan = replace(plan, job=job.model_copy(update={"rules": ()}))
@@ -197,6 +220,7 @@ class _Checking:
                 require_extra(EXPECTATIONS)  # before a JVM starts
             check = workplace.open_inside(plan, self._compare_rows)
             workplace.note_commit(job)
+            self._remember(plan, check)
             return check
 
         if not is_dry:
@@ -219,6 +243,52 @@ class _Checking:
             if name not in workplace.committed:  # a run that was blocked, or failed, is still the last word
                 return check
         return self._record_repair(job, started)
+
+    def _remember(self, plan: OpenJob, check: Check) -> None:
+        """Note which version was proven to be what the sources give; who may only read does without."""
+        if check.status == EQUAL and plan.job.job not in self.workplace.committed:
+            document = {"version": check.target_version}
+            try:
+                runs, label = self.workplace.runs, plan.place.label
+                runs.append(RunRow(self.workplace.run_id, plan.job.job, label, PROVEN, document))
+            except EnrichError as error:
+                log.info("%s: that it was proven is not recorded (%s)", plan.job.job, error.message)
+
+    def _compare_proofs(self, job: Job) -> Check:
+        """Hold the rows of target and quarantine against the proof in their commits; no source is looked at."""
+        target, place = self.workplace.target(job)
+        if target.table is None:
+            raise HistoryError(f"job {job.job!r} has no target yet", hint=f"run `{hints.run(job.job)}` to create it")
+        cursor = require_cursor(job.job, target, place)
+        proofs = {"target": None if cursor.state is None else cursor.state.proof, "quarantine": target.held}
+        if target.quarantine is None:  # it may be lost
+            proofs["quarantine"] = cursor.held
+        if lacking := [name for name, each in proofs.items() if each is None]:
+            raise HistoryError(
+                f"no proof is recorded for the {' and the '.join(lacking)} of {job.job!r}: its last commit is of an"
+                " older release, or its log has forgotten it",
+                hint=f"run `{hints.repair(job.job)}`, which compares all rows and records it",
+            )
+        names = {"target": list(cursor.columns), "quarantine": [*cursor.columns, FAILED_COLUMN]}
+        tables = {"target": target.table, "quarantine": target.quarantine.table if target.quarantine else None}
+        counted = self.workplace.work_inside(
+            lambda own: {each: _prove(own, tables[each], names[each]) for each in names}
+        )
+        found: dict[str, dict[str, Proof | None]] = {
+            each: {"recorded": proofs[each], "counted": counted[each]} for each in names
+        }
+        check = Check(job.job, EQUAL, others=target.others, proof=found, target_version=target.table.version)
+        if not check.unproven:
+            return check
+        told = []
+        for name in check.unproven:
+            should, does = (each[0] if each else 0 for each in (proofs[name], counted[name]))
+            what = f"{should} rows, not {does}" if should != does else f"{should} rows with other values"
+            told.append(f"the {name} should have {what}")
+        message = f"job {job.job!r}: tables do not hold what their commits say: {'; '.join(told)}"
+        hint = f"run `{hints.verify(job.job)}`, which says how many rows differ, then `{hints.repair(job.job)}`"
+        error = EnrichError(message, hint=hint)
+        return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
 
     def _record_repair(self, job: Job, started: float) -> Check:
         """Record a commit that is in the log as the job's outcome, and return what was found and is mended."""
@@ -257,18 +327,39 @@ class _Checking:
             assert rows is not None  # noqa: S101 - `require_target` has looked
             counted = state.count_rows(plan, rows, found.state.lookups)
             check = replace(check, target=target, quarantine=quarantine, recorded=plan.recorded_state, counted=counted)
+            recorded = None if check.recorded is None else check.recorded.proof
+            check = replace(check, proof={"target": {"recorded": recorded, "counted": counted.proof}})
+            if not ahead and beside is not None:
+                check.proof["quarantine"] = {"recorded": plan.target.held, "counted": found.held}
             dry_run = plan.options.dry_run
             if dry_run and check.differences:
                 message = f"the target of {plan.job.job!r} is not what its job gives at the recorded versions: "
                 error = EnrichError(message + ", ".join(check.differences), hint=f"run `{hints.repair(plan.job.job)}`")
                 return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
             is_wrong = check.differences or quarantine != Discrepancy()
-            if dry_run or not (is_wrong or check.others or check.gaps or plan.lacks_state):
+            lacks_proof = any(each["recorded"] is None for each in check.proof.values())
+            if dry_run or not (is_wrong or check.others or check.gaps or plan.lacks_state or lacks_proof):
                 return check
             self.workplace.require_safe_commits(table.uri, session)
             self.compared[plan.job.job] = check
             publish.write_run(run, result, found, self.workplace.runs)
             return check
+
+
+def _prove(session: SparkSession, table: TableState | None, names: Sequence[str]) -> Proof:
+    """Read all rows of a table, and return what proves them, some of its columns; of no rows where there is none."""
+    from pyspark.sql import functions as F
+
+    from enrich.delta import reads
+    from enrich.frames.columns import PARTS, add_up, aggregate, hash_rows, read_proof
+
+    if table is None:
+        return 0, 0, 0
+    known = {name.lower(): name for name in table.columns}
+    names = [known[name.lower()] for name in names if name.lower() in known]
+    rows = hash_rows(reads.read_snapshot(session, table.uri, table.version, names), write_row, names)
+    count, *parts = aggregate(rows, F.count("*"), *[add_up(F.expr(part)) for part in PARTS])
+    return read_proof(count, parts) or (0, 0, 0)
 
 
 @contextmanager

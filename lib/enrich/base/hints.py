@@ -60,6 +60,7 @@ def repair(job: str) -> str:
     return _spell("verify", job, "--repair")
 
 
+verify = partial(_spell, "verify")
 plan = partial(_spell, "plan")
 diff = partial(_spell, "diff")
 why = partial(_spell, "why")  # the words after the job are the key, and the column if one is meant

@@ -66,7 +66,7 @@ def write_row(
     """Return SQL for the text of a row with these columns, or of those ``inside`` a struct; it is never null."""
     parts, form = ["''"], _TEXTS[dialect]["entry"]
     for name in sorted(kinds, key=str.lower):
-        label = _write_literal(f"{len(name.lower().encode())}:{name.lower()}", dialect)
+        label = write_text(f"{len(name.lower().encode())}:{name.lower()}", dialect)
         value = _write_value(_reach(inside, name, dialect), kinds[name], dialect, depth)
         parts.append(form.format(name=label, x=value))
     return f"concat_ws('', {separator.join(parts)})"
@@ -99,7 +99,7 @@ def _write_value(value: str, kind: DataType, dialect: str, depth: int) -> str:
 def _reach(value: str, name: str, dialect: str) -> str:
     """Return SQL for a field of a struct, or for a column where ``value`` is empty."""
     if dialect == DUCKDB:
-        return f"struct_extract({value}, {_write_literal(name, dialect)})" if value else _quote_name(name)
+        return f"struct_extract({value}, {write_text(name, dialect)})" if value else _quote_name(name)
     return f"{value}.{quote(name)}" if value else quote(name)
 
 
@@ -107,7 +107,8 @@ def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _write_literal(text: str, dialect: str) -> str:
+def write_text(text: str, dialect: str) -> str:
+    """Return a text as a literal of SQL."""
     escaped = text if dialect == DUCKDB else text.replace("\\", "\\\\")
     return "'" + escaped.replace("'", "''" if dialect == DUCKDB else "\\'") + "'"
 

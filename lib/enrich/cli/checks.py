@@ -12,6 +12,7 @@ from enrich.answers.reasons import format_answer, format_failing, format_keys
 from enrich.answers.verification import VerifyResult
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_extent, format_table, format_window
+from enrich.base.rowforms import DUCKDB, SPARK
 from enrich.cli import options
 from enrich.cli.options import Answer, Call, add_option, with_call
 from enrich.cli.process import stop_if_interrupted
@@ -83,13 +84,15 @@ def format_plan(found: PlanResult) -> str:
 @add_option(
     "--repair", is_flag=True, help="Write the difference; this also removes other writers' rows and closes gaps."
 )
+@add_option("--quick", is_flag=True, help="Read no source: hold the rows against the sums that their commits record.")
 @options.add_log_options
 @with_call
 def verify(call: Call, /, **asked: Any) -> Answer:
     """Compare every row of the targets with what their jobs give.
 
     The jobs are computed at the versions that the targets record; quarantines are compared as well. Exit 0: all are
-    equal or repaired. 6: one differs. 5: a recorded version cannot be read any more.
+    equal or repaired. 6: one differs. 5: a recorded version cannot be read any more, or with --quick no proof is
+    recorded.
     """
     project, jobs = call.choose_jobs(asked)
     found = enrich.verify(project, jobs=jobs, on_result=call.keep, **asked)
@@ -105,7 +108,10 @@ def format_verification(found: VerifyResult) -> str:
         for table, rows_of in (("target", job.target), ("quarantine", job.quarantine)) if job.versions else ():
             rows.append((*told, table, str(rows_of.missing), str(rows_of.surplus), str(rows_of.differing)))
             told = ("", "")
-        if not job.versions:  # it could not be compared
+        for table in job.proof if not job.versions else ():  # a quick one
+            rows.append((*told, table, "-", "-", "-"))
+            told = ("", "")
+        if not job.versions and not job.proof:  # it could not be compared
             rows.append((*told, "-", "-", "-", "-"))
         said = []
         if job.ahead and job.status != "repaired":
@@ -120,6 +126,9 @@ def format_verification(found: VerifyResult) -> str:
             ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
             closed = ", and their changes are in the target now" if job.status == "repaired" else ""
             said.append(f"versions {ranges} of {alias} were left out{closed}")
+        if job.status == "equal":
+            what = "what the sources give" if job.versions else "what its commits say"
+            said.append(f"proven at version {job.target_version}: the target is {what}")
         said += [] if job.error is None else [job.error]
         notes += [clean(f"{job.job}: {each}") for each in said]
     header = ("job", "status", "rows of", "missing", "surplus", "differing")
@@ -304,6 +313,31 @@ def sql(call: Call, /, *, job: str) -> Answer:
     """
     text = enrich.sql(call.load_project(), job)
     return Answer({"job": job, "query": text}, text)
+
+
+@click.command(epilog="Example: enrich proof products_with_merchant --dialect duckdb")
+@options.add_job_argument
+@add_option("--version", type=click.IntRange(min=0), metavar="N", help="A version of the target; default: the latest.")
+@add_option(
+    "--dialect", type=click.Choice([SPARK, DUCKDB]), default=SPARK, show_default=True, help="Whose SQL the query is."
+)
+@options.add_output_option
+@with_call
+def proof(call: Call, /, *, job: str, version: int | None, dialect: str) -> Answer:
+    """Print what proves a target, and SQL that computes it elsewhere.
+
+    The number of rows, and two sums over hashes of all rows, as the commits of the target record them. Another engine,
+    a replica or an auditor computes the same numbers, or the rows are others. Reads only logs; starts no JVM.
+    """
+    found = enrich.prove(call.load_project(), job, version, dialect)
+    lines = [f"{clean(job)}, version {found['target_version']}"]
+    for table in ("target", "quarantine"):
+        told = found[table]
+        shown = (
+            f"{format_count(told['rows'], 'row')}, sums {' '.join(told['sums'])}" if told else "no proof is recorded"
+        )
+        lines.append(f"{table}: {shown}")
+    return Answer(found, "\n".join([*lines, "", found["query"]]))
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]", epilog="Example: enrich --target prod doctor")

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -398,7 +399,12 @@ def format_status(jobs: list[dict[str, Any]]) -> str:
             rows.append((*head, clean(lag["alias"]), *map(show, lags), *times, left, outcome))
             told = ("", "", "", "", "")
     shown = format_table(_STATUS, rows, right=(1, 2, 5, 6, 7, 8, 9, 10))
-    notes = [clean(f"{job['job']}: {job['note']}") for job in jobs if job["note"]]
+    notes = []
+    for job in jobs:
+        if (proven := job["proven"]) is not None:
+            age = format_waiting((datetime.now(UTC) - datetime.fromisoformat(proven["at"])).total_seconds())
+            notes.append(clean(f"{job['job']}: proven at version {proven['version']} ({age} ago)"))
+        notes += [clean(f"{job['job']}: {job['note']}")] if job["note"] else []
     return "\n".join([shown, *notes])
 
 
@@ -628,5 +634,5 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     return play(directory, () if everything else sections or (FIRST,), process.say_result)
 
 
-for name in ("plan", "verify", "diff", "maintain", "failing", "why", "sql", "trace", "doctor"):
+for name in ("plan", "verify", "diff", "maintain", "failing", "why", "sql", "proof", "trace", "doctor"):
     cli.add_command(getattr(checks, name))

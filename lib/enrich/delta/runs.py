@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-INTENT, OUTCOME = "intent", "outcome"
+INTENT, OUTCOME, PROVEN = "intent", "outcome", "proven"
 FORMAT = 1
 """The format of records in commits and of documents here, as ``enrich``; it grows when older releases would misread."""
 
@@ -202,6 +202,12 @@ class RunsTable:
         last = "max(at) AS at, last_value(status ORDER BY at) AS status"
         rows = self._select(f"SELECT target, {last} FROM this WHERE {runs} GROUP BY target")  # noqa: S608 - constants
         return {row["target"]: row for row in rows}
+
+    def read_proven(self) -> dict[str, dict[str, Any]]:
+        """Return of each target which version was last proven to be what its sources give, and when."""
+        last = "max(at) AS at, last_value(document ORDER BY at) AS document"
+        rows = self._select(f"SELECT target, {last} FROM this WHERE event = 'proven' GROUP BY target")  # noqa: S608
+        return {row["target"]: {**json.loads(row["document"]), "at": row["at"]} for row in rows}
 
     def read_recent(self, limit: int) -> list[dict[str, Any]]:
         """Return the last ``limit`` outcomes of each job, target and status, oldest first."""

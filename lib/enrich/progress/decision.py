@@ -40,7 +40,7 @@ from enrich.base.suites import MASS_CHANGE
 from enrich.delta.extents import MEASURED
 from enrich.delta.tables import TableState, keeps_values
 from enrich.progress import continuity, window
-from enrich.progress.cursor import Cursor, describe_drift
+from enrich.progress.cursor import Cursor, TargetState, describe_drift
 from enrich.progress.plan import (
     BOOTSTRAP,
     FULL_REFRESH,
@@ -50,6 +50,7 @@ from enrich.progress.plan import (
     OpenJob,
     Plan,
     Span,
+    TargetPlace,
     reaches_before_all,
 )
 from enrich.progress.window import Range
@@ -68,7 +69,7 @@ def decide_plan(opened: OpenJob) -> Plan:
         return _take_all(opened, BOOTSTRAP)
     if opened.options.full_refresh:
         return _take_all(opened)
-    cursor = _require_cursor(opened)
+    cursor = require_cursor(opened.job.job, opened.target, opened.place)
     if target.others:
         raise describe_drift(opened.job.job, target.others)
     continuity.check(cursor, opened.definition, opened.tables)
@@ -161,7 +162,7 @@ def decide_repair(opened: OpenJob) -> Plan:
     """
     name = opened.job.job
     require_target(opened)
-    cursor = _require_cursor(opened)
+    cursor = require_cursor(opened.job.job, opened.target, opened.place)
     continuity.check(cursor, opened.definition, opened.tables)
     if lists := continuity.find_reshaped(cursor, opened.spec):
         raise HistoryError(
@@ -175,7 +176,7 @@ def decide_repair(opened: OpenJob) -> Plan:
 def decide_comparison(opened: OpenJob) -> Plan:
     """Take a job as its file is now back to the versions that its target records; a new source to its latest."""
     require_target(opened)
-    cursor, tables = _require_cursor(opened), opened.tables
+    cursor, tables = require_cursor(opened.job.job, opened.target, opened.place), opened.tables
     if cursor.definition == opened.definition and opened.spec.remembers:
         return decide_repair(opened)  # what its source has forgotten is taken from the target itself
     continuity.check(
@@ -270,11 +271,11 @@ def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -
     return replace(plan, anew=remembers and bool(apart))
 
 
-def _require_cursor(opened: OpenJob) -> Cursor:
-    cursor = opened.target.cursor
-    if cursor is None:
+def require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor:
+    """Return the record of a target; a RefreshNeeded where there is none any more."""
+    if target.cursor is None:
         raise RefreshNeeded(
-            f"neither the log of {opened.place.label} nor the runs table says what the target has consumed",
-            hint=f"run `{hints.refresh(opened.job.job)}`",
+            f"neither the log of {place.label} nor the runs table says what the target has consumed",
+            hint=f"run `{hints.refresh(job)}`",
         )
-    return cursor
+    return target.cursor

@@ -83,6 +83,20 @@ def find_quarantine_version(uri: str, named: Cursor) -> int | None:
     return None
 
 
+def read_record_at(uri: str, job: str, version: int | None = None) -> tuple[Cursor | None, int]:
+    """Return what a job's commits say of a table's rows at a version, None for the latest one, and the version.
+
+    There is no such record where others have changed values since.
+    """
+    log = open_log(uri)
+    at = log.version() if version is None else version
+    walked = _walk([entry for entry in read_history(log) if int(entry["version"]) <= at], job)
+    if walked.record is None or walked.unclear:
+        return None, at
+    found = Cursor.from_dict(walked.record)
+    return (None if cursor.list_changing(uri, walked.others, found.columns) else found), at
+
+
 @dataclass(frozen=True)
 class _Walked:
     """What a table's history says about its present rows."""

@@ -1,0 +1,204 @@
+"""Commits prove their rows: what ``enrich verify --quick`` finds, and what ``enrich proof`` says of it."""
+
+from __future__ import annotations
+
+import json
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import functions as F
+
+import enrich
+from differential import reader
+from enrich.answers.inspection import read_status
+from enrich.answers.verification import Check
+from enrich.base.rowforms import write_row
+from enrich.frames.columns import PARTS, hash_rows, read_proof
+from kit import rowforms
+from kit.counts import COUNTED
+from kit.lab import Lab
+from kit.project import hold_nulls
+from scenarios.conftest import open_consents
+
+
+def check(lab: Lab, **how: Any) -> Check:
+    return enrich.verify(enrich.load_project(lab.home), ["customers"], spark=lab.spark, **how).jobs[0]
+
+
+def hold(lab: Lab) -> None:
+    """Run the consents job with a rule that holds the third customer, who has no e-mail."""
+    open_consents(lab)
+    job = lab.home / "jobs" / "customers.yml"
+    job.write_text(job.read_text() + "expectations: mails\n")
+    lab.suite("mails", hold_nulls("email"))
+    assert lab.run().status == "created"
+
+
+@pytest.fixture
+def held(prepared: Any) -> Lab:
+    lab: Lab = prepared("proven", hold)
+    return lab
+
+
+def prove(lab: Lab, table: str, *more: str) -> list[int]:
+    """Return the proof of a table as it is, by the reference in Python."""
+    path, names = Path(lab.path(table)), {*reader.record(Path(lab.path(table)))["columns"], *more}
+    kinds = {name: kind for name, kind in reader.kinds(path).items() if name in names}
+    return list(rowforms.prove(reader.rows(path), kinds))
+
+
+def test_each_commit_records_what_it_leaves(held: Lab) -> None:
+    lab = held
+    target, quarantine = "customers", "customers__quarantine"
+    for act in (
+        lambda: lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"}),
+        lambda: lab.put("accounts", {"id": "u1", "email": None, "note": "n"}),
+        lambda: lab.drop("consents", "id = 'u2'"),
+        lambda: lab.put("accounts", {"id": "u9", "email": "9@example.com", "note": "n"}),  # no row changes
+    ):
+        act()
+        assert lab.run().error is None
+        recorded = reader.record(Path(lab.path(target)))["proof"]
+        assert recorded == {"target": prove(lab, target), "quarantine": prove(lab, quarantine, "_failed")}
+    assert check(lab, quick=True).status == check(lab).status == "equal"
+
+
+def test_a_full_refresh_and_a_restore_keep_it_right(held: Lab) -> None:
+    lab = held
+    lab.put("accounts", {"id": "u1", "email": "other@example.com", "note": "n"})
+    lab.run()
+    DeltaTable(lab.path("customers")).restore(0)
+    assert check(lab, quick=True).status == "equal", "the record is that of the restored version"
+    assert lab.run().status == "updated"
+    assert check(lab, quick=True).status == "equal"
+    assert lab.run(full_refresh=True).error is None
+    found = check(lab, quick=True)
+    assert (found.status, found.proof["quarantine"]["counted"]) == (
+        "equal",
+        tuple(prove(lab, "customers__quarantine", "_failed")),
+    )
+
+
+@pytest.mark.parametrize("table", ["customers", "customers__quarantine"])
+@pytest.mark.parametrize("act", ["a double row", "another value", "a lost row"])
+def test_what_others_do_is_found_and_repaired(held: Lab, table: str, act: str) -> None:
+    lab = held
+    row = lab.rows(table)[0]
+    if act == "a double row":
+        lab.append(table, row)
+    elif act == "another value":
+        lab.change(table, f"id = '{row['id']}'", ok="NOT ok")
+    else:
+        lab.drop(table, f"id = '{row['id']}'")
+    found = check(lab, quick=True)
+    assert (found.status, found.exit_code) == ("different", 6)
+    assert found.unproven == ["quarantine" if table.endswith("quarantine") else "target"]
+    assert found.error is not None
+    assert "verify customers" in found.error
+    assert row["id"] not in found.error, "no value of a row"
+    assert check(lab, repair=True).status == "repaired"
+    assert check(lab, quick=True).status == "equal"
+
+
+def test_a_lost_file_and_a_broken_one_are_found(held: Lab) -> None:
+    lab = held
+    (file, *_) = Path(lab.path("customers")).glob("part-*.parquet")
+    content = file.read_bytes()
+    file.write_bytes(content[:40] + bytes([content[40] ^ 255]) + content[41:])
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    assert check(lab, quick=True).exit_code != 0
+    file.unlink()
+    assert check(lab, quick=True).exit_code != 0
+
+
+def test_a_thousand_damages_are_found(held: Lab, pytestconfig: pytest.Config) -> None:
+    rng, decimal = random.Random("damages"), Decimal
+    types = {"id": pa.int64(), "name": pa.string(), "amount": pa.decimal128(10, 2)}
+    types |= {"share": pa.float64(), "at": pa.timestamp("us", "UTC")}
+    rows: list[dict[str, Any]] = [
+        {"id": i, "name": f"n{i % 7}", "amount": decimal(i % 5), "share": i / 8, "at": i * 10**6} for i in range(20)
+    ]
+    damaged = []
+    for number in range(1001):
+        found = [dict(row) for row in rows]
+        (place, other), name = rng.sample(range(20), 2), rng.choice([*types])
+        match rng.choice(["double", "lost", "value", "null", "swap", "foreign"]) if number else "none":
+            case "double":
+                found.append(dict(found[place]))
+            case "lost":
+                del found[place]
+            case "value":
+                found[place][name] += " " if name == "name" else 1
+            case "null":
+                found[place][name] = None
+            case "swap":  # every column has the values that it had
+                found[place]["id"], found[other]["id"] = found[other]["id"], found[place]["id"]
+            case "foreign":
+                found.append({**found[place], "id": 1000 + number})
+        damaged += [{"case": number, **row} for row in found]
+    schema = pa.schema([("case", pa.int64()), *types.items()])
+    hashed = hash_rows(held.spark.createDataFrame(pa.Table.from_pylist(damaged, schema)), write_row, [*types])
+    sums = hashed.groupBy("case").agg(F.count("*"), *[F.sum(F.expr(part)) for part in PARTS]).collect()
+    proofs = {row[0]: read_proof(row[1], row[2:]) for row in sums}
+    assert len(proofs) == 1001
+    found_damages = sum(proof != proofs[0] for number, proof in proofs.items() if number)
+    pytestconfig.stash[COUNTED]["planted damages that the proof finds"] = f"{found_damages} of 1000"
+    assert found_damages == 1000
+
+
+def test_a_record_without_proof_says_so(held: Lab) -> None:
+    lab = held
+    (log,) = Path(lab.path("customers"), "_delta_log").glob("*0.json")
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for each in lines:
+        if "commitInfo" in each:
+            record = json.loads(each["commitInfo"]["userMetadata"])
+            del record["proof"]
+            each["commitInfo"]["userMetadata"] = json.dumps(record)
+    log.write_text("\n".join(map(json.dumps, lines)))
+    log.with_name(f".{log.name}.crc").unlink(missing_ok=True)
+    found = check(lab, quick=True)
+    assert (found.status, found.exit_code) == ("failed", 5)
+    assert found.error is not None
+    assert "no proof is recorded for the target" in found.error
+    assert "verify customers --repair" in found.error
+    with pytest.raises(enrich.EnrichError, match="no proof is recorded"):
+        enrich.prove(enrich.load_project(lab.home), "customers")
+    lab.put("accounts", {"id": "u1", "email": "other@example.com", "note": "n"})
+    assert lab.run().status == "updated"
+    assert check(lab, quick=True).exit_code == 5, "a change of what nobody has summed proves nothing"
+    assert check(lab, repair=True).status == "repaired"
+    assert check(lab, quick=True).status == "equal"
+
+
+def test_other_engines_compute_the_same(held: Lab) -> None:
+    lab = held
+    project = enrich.load_project(lab.home)
+    told = enrich.prove(project, "customers")
+    expected = (told["target"]["rows"], *map(int, told["target"]["sums"]))
+    assert list(expected) == prove(lab, "customers")
+    assert tuple(map(int, lab.spark.sql(told["query"]).first() or ())) == expected
+    rows = reader.read(Path(lab.path("customers")))  # delta_scan would fetch an extension
+    query = enrich.prove(project, "customers", dialect="duckdb")["query"]
+    query = query.replace(f"delta_scan('{lab.path('customers')}')", "rows")
+    assert rows.num_rows == expected[0]
+    assert tuple(map(int, duckdb.connect().execute(query).fetchall()[0])) == expected
+    lab.put("accounts", {"id": "u1", "email": "other@example.com", "note": "n"})
+    lab.run()
+    assert enrich.prove(project, "customers")["target"] != told["target"]
+    assert enrich.prove(project, "customers", version=0)["target"] == told["target"]
+
+
+def test_status_says_what_was_proven(held: Lab) -> None:
+    lab = held
+    project = enrich.load_project(lab.home)
+    assert read_status(project)[0].to_dict()["proven"] is None
+    assert check(lab).status == "equal"
+    proven = read_status(project)[0].to_dict()["proven"]
+    assert (proven["version"], set(proven)) == (0, {"version", "at"})
