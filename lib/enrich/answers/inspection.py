@@ -11,7 +11,7 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, Locked
 from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine
-from enrich.base.result import show_proof
+from enrich.base.result import Proof
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType, quote
@@ -210,6 +210,11 @@ def prove(project: Project, job: str, version: int | None = None, dialect: str =
     shown = {"target": show_proof(found.state.proof), "quarantine": found.held and show_proof(found.held)}
     query = write_query(kinds, dialect, place)
     return {"job": name, "target_version": at, **shown, "dialect": dialect, "query": query}
+
+
+def show_proof(proof: Proof) -> dict[str, Any]:
+    """Return a proof as it stands in JSON: the sums as text, for they have more digits than a number there may have."""
+    return {"rows": proof[0], "sums": [str(each) for each in proof[1:]]}
 
 
 def _check_job(

@@ -16,10 +16,11 @@ from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
+from enrich.answers.inspection import show_proof
 from enrich.base import context, hints
 from enrich.base.errors import Blocked, ConfigError, DriftError, EnrichError, HistoryError, Locked, find_gravest
 from enrich.base.failures import EXPECTATIONS, require_extra
-from enrich.base.result import FAILED, LOCKED, UPDATED, Proof, Shown, State, name_deployment, show_jobs, show_proof
+from enrich.base.result import FAILED, LOCKED, UPDATED, Proof, Shown, State, name_deployment, show_jobs
 from enrich.base.rowforms import write_row
 from enrich.base.spec import FAILED_COLUMN, quote
 from enrich.base.suites import list_unjudged

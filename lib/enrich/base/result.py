@@ -246,11 +246,6 @@ Proof = tuple[int, int, int]
 """How many rows a table holds, and the sums, modulo 2^64, of two hashes of each: docs/proof.md."""
 
 
-def show_proof(proof: Proof) -> dict[str, Any]:
-    """Return a proof as it stands in JSON: the sums as text, for they have more digits than a number there may have."""
-    return {"rows": proof[0], "sums": [str(each) for each in proof[1:]]}
-
-
 def add_proofs(one: Proof | None, two: Proof | None) -> Proof | None:
     """Return the proof of all rows of both; None where one is not known."""
     if one is None or two is None:
