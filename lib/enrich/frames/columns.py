@@ -118,8 +118,10 @@ def hash_rows(rows: DataFrame, write_row: WriteRow | None, names: Sequence[str],
 
 def read_proof(rows: int, parts: Sequence[int]) -> Proof | None:
     """Return the proof of rows by the sums of ``PARTS``; None where nothing was summed."""
-    halves = [(low + (mid << 24) + (high << 48)) % 2**64 for low, mid, high in (parts[:3], parts[3:]) if parts]
-    return (rows, halves[0], halves[1]) if halves else None
+    if not parts:
+        return None
+    one, two = ((low + (mid << 24) + (high << 48)) % 2**64 for low, mid, high in (parts[:3], parts[3:]))
+    return rows, one, two
 
 
 def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
