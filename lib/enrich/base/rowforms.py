@@ -14,8 +14,6 @@ from enrich.base.spec import DataType, quote
 
 SPARK, DUCKDB = "spark", "duckdb"
 MODULUS = 2**64
-FORM = 1
-"""The number of the form in records; it grows when a row gets another text."""
 
 _TEXTS = {
     SPARK: {
@@ -56,7 +54,6 @@ _TEXTS = {
     },
 }
 _NULL = "CAST(NULL AS INT)"  # takes the place of a value of type void, which nothing but null is
-_SIMPLE = ("date", "timestamp", "timestamp_ntz", "string", "binary")
 _FRACTIONS, _WHOLE = ("float", "double"), ("boolean", "byte", "short", "integer", "long")
 
 
