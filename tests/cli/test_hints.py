@@ -33,6 +33,7 @@ COMMANDS: dict[str, Callable[[], str]] = {
     "refresh": lambda: hints.refresh(JOB_NAME),
     "plan": lambda: hints.plan(JOB_NAME),
     "repair": lambda: hints.repair(JOB_NAME),
+    "verify": lambda: hints.verify(JOB_NAME),
     "why": lambda: hints.why(JOB_NAME, "--key", "name=it's", "e mail"),
     "failing": lambda: hints.failing(JOB_NAME, 3),
     "test": lambda: hints.test("tests/my scenario.yml"),
