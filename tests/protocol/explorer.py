@@ -1,0 +1,444 @@
+"""Explore what may happen to one job: all interleavings of its runs with what others do, up to a number of acts.
+
+    PYTHONPATH=lib:tests python -m protocol.explorer [--acts 4] [--only restore,kill] [--most 1000000]
+
+A state is a lake, the runs that wait in it, and what was done that may be refused. An act is what somebody does: writes
+to a source, restores, kills a run, starts a second one, gives ``--since``. The next step of a run that is there costs
+nothing, nor does the start of a run where none is. States are visited by the number of acts that lead to them, each
+once, so that the first trace to a fault is a shortest one; with it, the explorer stops.
+
+In every state, whatever runs there are die, and runs that nothing disturbs finish: target and quarantine must be what
+the job gives for the sources as they are, at the versions that the target records. A run that ends with 0 must have left
+what its record says. Exit 5 and 6 are right only after what design and docs/operations.md name; then the command that
+the message names must lead on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import tempfile
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from protocol.lake import BESIDE, LEFT, RIGHT, TARGET, Commit, Lake, Rows, Table
+from protocol.player import ALIASES, BAD, SHOP, Ended, Player, Stop, join_rows, playing
+
+LOST, FOREIGN, FORGOTTEN = 1, 2, 4
+"""What was done that a run may refuse: with exit 5, with exit 6; with exit 2, as nothing tells whose a target is."""
+LONGEST = 2
+"""Runs that are there at once."""
+
+
+class State(NamedTuple):
+    """Where everything stands."""
+
+    lake: Lake
+    away: Table | None = None  # the orders that were taken away, while others are in their place
+    live: tuple[Stop, ...] = ()
+    excuses: int = 0
+
+    @property
+    def key(self) -> int:
+        """A hash of all that matters."""
+        return hash((self.lake, self.away, tuple(each.key for each in self.live), self.excuses))
+
+
+Trace = tuple[str, Any] | None  # the last act, and the trace before it
+Acts = Iterator[tuple[str, State]]
+
+
+@dataclass
+class Fault(Exception):
+    """A state from which the promise does not come back, or a run that said 0 and left something else."""
+
+    what: str
+    trace: Trace
+
+    def __str__(self) -> str:
+        acts, trace = [], self.trace
+        while trace is not None:
+            act, trace = trace
+            acts.append(act)
+        lines = [f"{number:3}. {act}" for number, act in enumerate(reversed(acts), 1)]
+        return "\n".join([*lines, f"  => {self.what}"])
+
+
+# --- what others do ---------------------------------------------------------------------------------------------------
+
+
+def begin() -> State:
+    """Return a lake in which nothing has run."""
+    left, right = (
+        Table.of(uri, (Commit("WRITE", rows),)) for uri, rows in ((LEFT, (("a", "5"),)), (RIGHT, ((SHOP, "u"),)))
+    )
+    return State(Lake(left, right))
+
+
+def order(state: State) -> Acts:
+    """Write an order that is good, one that is held back, or delete it."""
+    return _write(state, "left", "a", ("5", BAD, None))
+
+
+def shop(state: State) -> Acts:
+    """Rename the shop, or delete it."""
+    return _write(state, "right", SHOP, ("u", "v", None))
+
+
+def _write(state: State, place: str, key: str, values: tuple[str | None, ...]) -> Acts:
+    table: Table = getattr(state.lake, place)
+    for value in values:
+        if dict(table.rows).get(key) != value:
+            rows = () if value is None else ((key, value),)
+            said = "is deleted" if value is None else f"becomes {value!r}"
+            lake = state.lake._replace(**{place: table.put("WRITE", rows)})
+            yield f"{NAMES[place]}: {key!r} {said}", state._replace(lake=lake)
+
+
+def restore(state: State) -> Acts:
+    """Take a table back to a version: the orders, the target, the quarantine."""
+    for place in ("left", "target", "beside"):
+        table: Table | None = getattr(state.lake, place)
+        for version in range(max(table.oldest, table.kept), table.version) if table is not None else ():
+            assert table is not None
+            after = table.put("RESTORE", table.commits[version].rows, None, version)
+            yield (
+                f"RESTORE of {NAMES[place]} to version {version}",
+                state._replace(lake=state.lake._replace(**{place: after})),
+            )
+
+
+NAMES = {"left": "the orders", "right": "the shops", "target": "the target", "beside": "the quarantine"}
+
+
+def restore_to_a_time(state: State) -> Acts:
+    """Take target or quarantine back to a time, which the log does not tell as a version."""
+    for place in ("target", "beside"):
+        table: Table | None = getattr(state.lake, place)
+        for version in range(table.oldest, table.version) if table is not None else ():
+            after = table.put("RESTORE", table.commits[version].rows)  # type: ignore[union-attr]
+            excuses = state.excuses | (FOREIGN if place == "target" else 0)
+            lake = state.lake._replace(**{place: after})
+            yield (
+                f"RESTORE of {NAMES[place]} to the time of version {version}",
+                state._replace(lake=lake, excuses=excuses),
+            )
+
+
+def intrude(state: State) -> Acts:
+    """Let another writer put a row into the target: one more of a key, or one of its own."""
+    table = state.lake.target
+    for row in (("a", "!"), ("z", "!")) if table is not None else ():
+        assert table is not None
+        lake = state.lake._replace(target=table.put("WRITE", tuple(sorted([*table.rows, row]))))
+        yield f"another writer adds {row} to the target", state._replace(lake=lake, excuses=state.excuses | FOREIGN)
+
+
+def optimize(state: State) -> Acts:
+    """Put files of target or quarantine together."""
+    for place in ("target", "beside"):
+        table: Table | None = getattr(state.lake, place)
+        if table is not None and table.commits[-1].operation != "OPTIMIZE":
+            after = table.put("OPTIMIZE", table.rows, changes=False)
+            yield f"OPTIMIZE of {NAMES[place]}", state._replace(lake=state.lake._replace(**{place: after}))
+
+
+def lose_feed(state: State) -> Acts:
+    """Make the feed of all commits that there are unreadable; their rows stay."""
+    for place in ("left", "right"):
+        table: Table = getattr(state.lake, place)
+        if table.blind < table.version:
+            lake = state.lake._replace(**{place: table.but(blind=table.version)})
+            yield f"the feed of {NAMES[place]} is lost up to version {table.version}", state._replace(lake=lake)
+
+
+def vacuum(state: State) -> Acts:
+    """Remove all files but those of the latest version."""
+    for place in ("left", "right"):
+        table: Table = getattr(state.lake, place)
+        if table.kept < table.version:
+            lake = state.lake._replace(**{place: table.but(blind=table.version, kept=table.version)})
+            excuses = state.excuses | LOST
+            yield (
+                f"VACUUM of {NAMES[place]} keeps version {table.version} alone",
+                state._replace(lake=lake, excuses=excuses),
+            )
+
+
+def replace_source(state: State) -> Acts:
+    """Put another table in the orders' place, or a backup of them that goes on by itself; bring the old ones back."""
+    left, excuses = state.lake.left, state.excuses | LOST
+    if state.away is not None:
+        yield "the old orders come back", state._replace(lake=state.lake._replace(left=state.away), away=None)
+        return
+    other = Table.of(f"{LEFT}/again", left.commits[:1])
+    lake = state.lake._replace(left=other)
+    yield "the orders are dropped and created again", State(lake, left, state.live, excuses)
+    if left.version:
+        lake = state.lake._replace(left=left.but(commits=left.commits[:-1], kept=0, blind=0))
+        yield "the orders are replaced by a backup that lacks a commit", State(lake, left, state.live, excuses)
+
+
+def forget(state: State) -> Acts:
+    """Let Delta forget numbers and logs, and people the state directory."""
+    for place in ("target", "beside"):
+        table: Table | None = getattr(state.lake, place)
+        if table is None:
+            continue
+        lake = state.lake
+        if table.number is not None:
+            yield (
+                f"Delta forgets the number of {NAMES[place]}",
+                state._replace(lake=lake._replace(**{place: table.but(number=None)})),
+            )
+        if table.oldest < table.version:
+            excuses = state.excuses | LOST | FORGOTTEN
+            after = lake._replace(**{place: table.but(oldest=table.version)})
+            yield f"the log of {NAMES[place]} keeps its last commit alone", state._replace(lake=after, excuses=excuses)
+    if state.lake.runs:
+        yield "the runs table is lost", state._replace(lake=state.lake._replace(runs=()))
+
+
+def drop(state: State) -> Acts:
+    """Drop target or quarantine."""
+    for place in ("target", "beside"):
+        if getattr(state.lake, place) is not None:
+            yield f"{NAMES[place]} is dropped", state._replace(lake=state.lake._replace(**{place: None}))
+
+
+ACTS: dict[str, Callable[[State], Acts]] = {
+    each.__name__: each
+    for each in (
+        order,
+        shop,
+        restore,
+        restore_to_a_time,
+        intrude,
+        optimize,
+        lose_feed,
+        vacuum,
+        replace_source,
+        forget,
+        drop,
+    )
+}
+OF_RUNS = ("kill", "lose", "second", "since", "refresh")
+"""What is done to runs: they die, they lose answers of commits; a second one comes; others options."""
+
+
+# --- the promise ------------------------------------------------------------------------------------------------------
+
+
+def find_record(table: Table, version: int) -> dict[str, Any] | None:
+    """Return what the rows of a version contain, by the record that they come from; None where others wrote them."""
+    each = table.commits[version]
+    if each.record is not None:
+        found: dict[str, Any] = json.loads(each.record)
+        return found
+    if each.operation == "RESTORE":
+        return None if each.to is None else find_record(table, each.to)
+    return None if each.changes else find_record(table, version - 1)
+
+
+def find_rows(state: State, uri: str, mark: dict[str, Any]) -> Rows | None:
+    """Return the rows of a source that a record names; None where they are not there any more."""
+    for table in (state.lake.left if uri == LEFT else state.lake.right, state.away):
+        if table is not None and table.id == mark["table_id"] and mark["to"] <= table.version:
+            if mark.get("commit") in (None, table.stamps[mark["to"]]):
+                return table.commits[mark["to"]].rows
+    return None
+
+
+def judge_end(state: State, ended: Ended) -> str | None:
+    """Return what is wrong with what a run has left that ended with 0; None for nothing."""
+    target, beside = state.lake.target, state.lake.beside
+    if ended.code or ended.version is None or target is None or ended.version > target.version:
+        return None
+    record = find_record(target, ended.version)
+    if record is None:
+        return f"exit 0 ({ended.status}) over rows of another writer in the target"
+    found = [find_rows(state, uri, record["sources"][alias]) for alias, uri in ALIASES.items()]
+    if None in found:
+        return None
+    good, bad = (tuple(sorted(each.items())) for each in join_rows(*found))  # type: ignore[arg-type]
+    if target.commits[ended.version].rows != good:
+        return f"exit 0 ({ended.status}), and the target has {target.commits[ended.version].rows} instead of {good}"
+    named = (record["quarantine_number"], record["quarantine_run"])
+    there: Rows | None = () if not named[0] else None
+    for each in beside.commits if beside is not None else ():
+        known = json.loads(each.record) if each.record is not None else None
+        if known is not None and (known["quarantine_number"], known["run_id"]) == named:
+            there = each.rows
+    if there is not None and there != bad:
+        return f"exit 0 ({ended.status}), and the quarantine that it names has {there} instead of {bad}"
+    return None
+
+
+@dataclass
+class Explorer:
+    """What was found so far."""
+
+    player: Player
+    seen: set[int] = field(default_factory=set)
+    finished: dict[Any, str | None] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def name_run(self, state: State) -> str:
+        """Return the first name of a run that nothing in a state knows, so that equal states are the same."""
+        taken = {each.run_id for each in state.live} | {each[1] for each in state.lake.runs}
+        for table in (state.lake.target, state.lake.beside):
+            for each in table.commits if table is not None else ():
+                if each.record is not None:
+                    taken |= set(re.findall(r'run(?:_id)?":"(\w+)"', each.record))
+        return next(name for name in (f"{number:04x}" for number in range(1, 1000)) if name not in taken)
+
+    def finish(self, state: State) -> str | None:
+        """Let runs that nobody disturbs finish, and return what is wrong then; None for nothing."""
+        key = (state.lake, state.excuses)
+        if key not in self.finished:
+            self.finished[key] = self._finish(state._replace(live=(), away=None))
+        return self.finished[key]
+
+    def _finish(self, state: State) -> str | None:
+        options: dict[str, Any] = {}
+        said = []
+        for _ in range(4):
+            ended, state = self.run(state, options)
+            said.append(f"`{' '.join(['run', *options])}` ends with {ended.code} ({ended.error or ended.status})")
+            if ended.code == 0 and not options.get("repair"):
+                wrong = judge_end(state, ended) or self._judge_all(state)
+                return None if wrong is None else "; then ".join([*said, wrong])
+            allowed = {2: FORGOTTEN, 5: LOST, 6: FOREIGN}.get(ended.code, 0)
+            if ended.code and not state.excuses & allowed:
+                break
+            if ended.code == 2:  # the target is moved away, as it says
+                return None
+            options = {}
+            if "--full-refresh" in ended.error:
+                options = {"full_refresh": True}
+            elif "--repair" in ended.error:
+                options = {"repair": True}
+            elif ended.code:
+                break
+        return "; then ".join(said)
+
+    def run(self, state: State, options: dict[str, Any]) -> tuple[Ended, State]:
+        """Run the job once, undisturbed."""
+        found: Stop | Ended = self.player.begin(self.name_run(state), **options)
+        lake = state.lake
+        while isinstance(found, Stop):
+            found, lake = self.player.step(found, lake)
+        return found, state._replace(lake=lake)
+
+    def _judge_all(self, state: State) -> str | None:
+        """Return how target and quarantine differ from what the job gives for the sources as they are."""
+        lake = state.lake
+        good, bad = (tuple(sorted(each.items())) for each in join_rows(lake.left.rows, lake.right.rows))
+        assert lake.target is not None
+        record = find_record(lake.target, lake.target.version)
+        held = () if lake.beside is None else lake.beside.rows
+        if (lake.target.rows, held) != (good, bad):
+            return f"target and quarantine have {lake.target.rows}, {held} instead of {good}, {bad}"
+        marks = {} if record is None else record["sources"]
+        if any(marks[alias]["to"] != table.version for alias, table in zip(ALIASES, lake[:2], strict=True)):
+            return "the record does not name the sources' versions"
+        return None
+
+    def expand(self, state: State, acts: frozenset[str]) -> Iterator[tuple[int, str, State]]:
+        """Yield what may happen next: how many acts it is, in words, and the state after it."""
+        live = state.live
+        for place, stop in enumerate(live):
+            others = (*live[:place], *live[place + 1 :])
+            for loses in (False, True) if "lose" in acts and stop.place in ("commit", "committed") else (False,):
+                found, lake = self.player.step(stop, state.lake, loses=loses)
+                after = state._replace(lake=lake, live=others)
+                said = f"run {stop.run_id} goes on from {stop.place!r}{', whose answer is lost,' if loses else ''} "
+                if isinstance(found, Stop):
+                    yield int(loses), f"{said}to {found.place!r}", after._replace(live=_sort(*others, found))
+                else:
+                    self.counts[f"exit {found.code} {found.status}"] += 1
+                    said += f"and ends with {found.code} ({found.error or found.status})"
+                    if wrong := judge_end(after, found):
+                        raise Fault(wrong, (said, None))
+                    yield int(loses), said, after
+            if "kill" in acts:
+                yield 1, f"run {stop.run_id} is killed at {stop.place!r}", state._replace(live=others)
+        if len(live) < LONGEST and (not live or "second" in acts):
+            yield from self._start(state, acts, cost=int(bool(live)))
+        for name in acts & ACTS.keys():
+            for said, after in ACTS[name](state):
+                yield 1, said, after
+
+    def _start(self, state: State, acts: frozenset[str], cost: int) -> Iterator[tuple[int, str, State]]:
+        name = self.name_run(state)
+        asked: list[tuple[str, dict[str, Any]]] = [("", {})]
+        if "since" in acts and state.lake.target is not None:
+            versions = range(state.lake.left.version)
+            asked += [(f" --since orders=v{each}", {"since": (("orders", each),)}) for each in versions]
+        if "refresh" in acts and state.lake.target is not None:
+            asked.append((" --full-refresh", {"full_refresh": True}))
+        for words, options in asked:
+            live = _sort(*state.live, self.player.begin(name, **options))
+            yield cost + bool(words), f"run {name} starts{words}", state._replace(live=live)
+
+    def explore(self, first: State, acts: frozenset[str], bound: int, most: int) -> int:
+        """Visit all states that up to ``bound`` acts lead to, or ``most`` of them; raise the first Fault."""
+        levels: list[deque[tuple[State, Trace]]] = [deque() for _ in range(bound + 1)]
+        levels[0].append((first, None))
+        start = len(self.seen)
+        for cost, level in enumerate(levels):
+            while level:
+                state, trace = level.popleft()
+                key = state.key
+                if key in self.seen:
+                    continue
+                if len(self.seen) - start >= most:
+                    return most
+                self.seen.add(key)
+                if wrong := self.finish(state):
+                    raise Fault(wrong, trace)
+                try:
+                    for more, said, after in self.expand(state, acts):
+                        if cost + more <= bound:
+                            levels[cost + more].append((after, (said, trace)))
+                except Fault as fault:
+                    raise Fault(fault.what, (fault.trace[0], trace)) from None  # type: ignore[index]
+        return len(self.seen) - start
+
+
+def _sort(*live: Stop) -> tuple[Stop, ...]:
+    return tuple(sorted(live, key=lambda each: each.run_id))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Explore, and print what was found; 3 for a fault."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--acts", type=int, default=3, help="how many there are at most")
+    parser.add_argument("--only", default=",".join([*ACTS, *OF_RUNS]), help="which, with commas between them")
+    parser.add_argument("--most", type=int, default=1_000_000, help="states")
+    options = parser.parse_args(arguments)
+    started = time.process_time()
+    with tempfile.TemporaryDirectory() as home, playing(Path(home)) as player:
+        found = Explorer(player)
+        try:
+            found.explore(begin(), frozenset(options.only.split(",")), options.acts, options.most)
+        except Fault as fault:
+            print(fault)
+            return 3
+        finally:
+            seconds = time.process_time() - started
+            print(
+                f"{len(found.seen):,} states, {len(found.finished):,} lakes, {player.executed:,} steps, {seconds:.0f} s"
+            )
+            print(dict(found.counts))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

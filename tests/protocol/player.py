@@ -1,0 +1,468 @@
+"""Play real runs over a model lake, a step at a time: each can be stopped, killed, or lose the answer of a commit.
+
+What is real: all that a run of one job does between its two sides, ``operations.runner`` (attempts and retries),
+``operations.workplace`` (what is read, in which order), ``progress`` whole, ``pipeline``, ``steps.publish``,
+``steps.commits``, ``steps.source_changes`` (which range is read how), ``steps.gate`` where no rule fails, ``delta.sink``
+(what is compared before a commit, its number and record, its proof), the queries of ``delta.runs``. What is modelled:
+Delta and its logs (``protocol.lake``), and what frames hold: netting, affected keys, joins, verdicts, differences.
+
+A run is a function of what it reads. So a run that has been stopped is what it was asked for and the lakes that it met,
+one a step; to go on, it is played again from its start, and meets these lakes once more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.errors import PySparkException
+
+import enrich.answers.verification
+import enrich.joins.chain
+import enrich.pipeline
+from enrich.base import failures, names
+from enrich.base.result import Counts, JobResult, State
+from enrich.base.spec import Affected
+from enrich.base.suites import list_uncounted
+from enrich.delta import extents, locks, positions, reads, sink, tables
+from enrich.frames import changes, difference, normalise
+from enrich.operations import loading, runner, workplace
+from enrich.operations.workplace import Workplace
+from enrich.progress import decision
+from enrich.progress.cursor import Cursor
+from enrich.progress.plan import Options, Plan
+from enrich.project import project
+from enrich.steps import commits, gate, publish, rows, run, source_changes, state
+from kit.project import hold_nulls, suite, write_project
+from protocol import lake as model
+from protocol.lake import BESIDE, LEFT, RIGHT, SESSION, TARGET, Anything, Frame, Here, Lake, Rows
+
+JOB = """\
+job: shown
+sources:
+  orders: {table: /lake/orders, key: id}
+  shops: {table: /lake/shops, key: id}
+from: orders
+join:
+  shops: {kind: foreign_key, on: orders.shop}
+select: {id: orders.id, amount: orders.amount, name: shops.name}
+target: {table: /lake/shown}
+expectations: shown
+"""
+ALIASES = {"orders": LEFT, "shops": RIGHT}
+SHOP, BAD = "m", "-"  # the shop of every order; the amount that a rule holds back
+
+
+def join_rows(left: Rows, right: Rows) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the job gives, for target and quarantine: the reference, and what its frames would hold."""
+    name = dict(right).get(SHOP, "?")
+    found = {key: amount + name for key, amount in left}
+    return tuple({k: v for k, v in found.items() if v.startswith(BAD) == bad} for bad in (False, True))  # type: ignore[return-value]
+
+
+class Stopped(BaseException):
+    """The run waits for its next step."""
+
+
+class Lost(Exception):
+    """The storage has not answered."""
+
+
+class Ended(NamedTuple):
+    """How a run ended."""
+
+    code: int
+    status: str
+    version: int | None
+    error: str
+
+
+class Stop(NamedTuple):
+    """A run that waits: what it was asked for, and each step: the lake that it met, and whether its answer was lost."""
+
+    options: tuple[tuple[str, Any], ...]
+    run_id: str
+    steps: tuple[tuple[Lake, bool], ...]
+    place: str  # where it waits
+    seen: tuple[Any, ...]  # what decides how it goes on, instead of all that it met
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from other runs."""
+        return (self.options, self.run_id, self.place, self.seen)
+
+    @property
+    def reads_sources(self) -> bool:
+        """True before a plan: what comes then may depend on the sources' logs."""
+        return self.place in ("start", "plan")
+
+    def ask(self, lake: Lake, *, loses: bool = False) -> tuple[Any, ...]:
+        """Return all that its next step depends on."""
+        return (self.key, lake if self.reads_sources else lake[2:], loses)
+
+    def go_on(self, place: str, met: list[tuple[Lake, bool]], after: Lake, told: tuple[Any, ...]) -> Stop:
+        """Return it at its next place, with the lakes that it has met and the one that it has left."""
+        seen = (met[-1],) if self.reads_sources else (met[-1][1],)
+        if place == "committed":
+            seen = (*seen, *(each.version if each is not None else None for each in after[2:4]))
+        return Stop(self.options, self.run_id, tuple(met), place, (*self.seen, *seen, *told))
+
+
+PAUSES = ("plan", "commit", "committed", "outcome")
+"""Before a plan is made (and made again), before and after each commit, before the outcome is written."""
+
+
+class Player:
+    """The project, and what was decided before over the same tables."""
+
+    def __init__(self, home: Path) -> None:
+        files = {"conf/dev.yml": "lake: /lake\n", "jobs/shown.yml": JOB}
+        files["expectations/shown.json"] = suite("shown", hold_nulls("amount"))
+        self.project = loading.load_project(write_project(home, files))
+        self.job = self.project.jobs["shown"]
+        self.asked: Any = None  # what the run that is played was asked for
+        self.decided: dict[Any, Any] = {}
+        self.taken: dict[tuple[Any, ...], tuple[Stop | Ended, Lake]] = {}  # what a step has led to
+        self.executed = 0  # runs
+
+    def begin(self, run_id: str, **options: Any) -> Stop:
+        """Return a run that has yet to read anything."""
+        return Stop(tuple(sorted(options.items())), run_id, (), "start", ())
+
+    def step(self, stop: Stop, lake: Lake, *, loses: bool = False) -> tuple[Stop | Ended, Lake]:
+        """Play a run's next step over a lake; ``loses``: the commit before which, or after which, it waits fails it."""
+        key = stop.ask(lake, loses=loses)
+        if key not in self.taken:
+            self._play(stop, lake, loses=loses)
+        found, after = self.taken[key]
+        # Runs write no source, and who shares an answer may have met other sources.
+        return found, after._replace(left=lake.left, right=lake.right)
+
+    def _play(self, stop: Stop, lake: Lake, *, loses: bool) -> None:
+        """Play a run on to its end, as if nothing came between, and note all its steps on the way."""
+        self.executed += 1
+        met = [*stop.steps, (lake, loses)]
+        passed, key, is_over = 1, stop.ask(lake, loses=loses), False
+
+        def pause(name: str, *told: Any) -> None:
+            nonlocal passed, stop, key, is_over
+            if is_over:  # what reads and writes now comes from a `finally`
+                raise Stopped
+            if name not in PAUSES:
+                return
+            if passed == len(met):
+                stop = stop.go_on(name, met, Here.lake, told)
+                self.taken[key] = (stop, Here.lake)
+                key = stop.ask(Here.lake)
+                if key in self.taken:
+                    is_over = True
+                    raise Stopped
+                met.append((Here.lake, False))
+            Here.lake, fails = met[passed]
+            passed += 1
+            if fails:
+                raise Lost
+
+        Here.lake, Here.pause = met[0][0], pause  # type: ignore[method-assign, assignment]
+        self.asked = stop.options, stop.run_id
+        try:
+            found = self._run(stop.run_id, dict(stop.options))
+            self.taken[key] = Ended(found.exit_code, found.status, found.target_version, found.error or ""), Here.lake
+        except Stopped:
+            pass
+        finally:
+            Here.pause = staticmethod(lambda *_: None)  # type: ignore[method-assign, assignment]
+
+    def _run(self, run_id: str, asked: dict[str, Any]) -> JobResult:
+        repairs = asked.pop("repair", False)
+        asked = {**asked, "since": dict(asked.get("since", ()))}
+        place = Workplace(self.project, ["shown"], Options(**asked), run_id)
+        SESSION.settings.clear()
+        if repairs:
+            return self._repair(place)
+        place.pin()
+        return runner._Running(place, runner.Watch(), lambda _: None).take("shown", None)
+
+    def _repair(self, place: Workplace) -> JobResult:
+        """Do what ``enrich verify --repair`` does, but for its counting."""
+        try:
+            plan = decision.decide_repair(place.open_job(self.job, as_recorded=True))
+            with enrich.answers.verification._computing(place, plan, SESSION) as there:  # type: ignore[arg-type]
+                result, found = enrich.pipeline.compute(there)
+                assert found is not None
+                result = publish.write_run(there, result, found, place.runs)
+        except Exception as error:  # noqa: BLE001 - as `verify` does
+            result = JobResult("shown", "failed").failed_with(place.describe(self.job, error))
+        return runner.record_outcome(place, result)
+
+
+# --- what frames hold -------------------------------------------------------------------------------------------------
+
+
+def _read_snapshot(_: Any, uri: str, version: int, columns: Any, **__: Any) -> Frame:
+    table = model.find_table(uri)
+    assert table is not None
+    if version < table.kept:
+        raise PySparkException("DELTA_FILE_NOT_FOUND")
+    return Frame(table.commits[version].rows, columns)
+
+
+def _read_feed(_: Any, uri: str, window: tuple[int, int], __: Any) -> Frame:
+    table = model.find_table(uri)
+    assert table is not None
+    if window[0] < table.blind:
+        raise PySparkException("DELTA_FILE_NOT_FOUND")
+    pairs = [(table.commits[each - 1].rows, table.commits[each].rows) for each in range(window[0] + 1, window[1] + 1)]
+    return Frame(row for before, after in pairs for row in {*before} ^ {*after})
+
+
+def _read_difference(session: Any, uri: str, window: tuple[int, int], columns: Any, _: int) -> Frame:
+    before, after = (_read_snapshot(session, uri, each, columns).data for each in window)
+    return Frame({*before} ^ {*after})
+
+
+def _read_source(there: run.Run, alias: str, version: int | None = None, *, null_keys: bool = False) -> Frame:
+    version = there.plan.window[alias].to if version is None else version
+    return Frame() if null_keys else _read_snapshot(None, ALIASES[alias], version, ())
+
+
+def _net(feed: Frame, *_: Any) -> changes.NetChanges:
+    """Net a feed: an image that came and went has weight 0."""
+    keys = Frame(sorted({row[0] for row in feed.data if feed.data.count(row) % 2}))
+    return changes.NetChanges(keys, keys, len(keys.data), 0, 0, 0, 0, 0, 0, {})  # type: ignore[arg-type]
+
+
+def _touch(feed: Frame, *_: Any) -> changes.Touched:
+    """Name all keys that a feed names."""
+    keys = Frame(sorted({row[0] for row in feed.data}))
+    return changes.Touched((), keys, len(keys.data), 0)  # type: ignore[arg-type]
+
+
+def _sources(plan: Plan) -> list[Rows]:
+    return [_read_snapshot(None, uri, plan.window[alias].to, ()).data for alias, uri in ALIASES.items()]
+
+
+def _find_affected(there: run.Run, changed: source_changes.Changes) -> Affected | None:
+    """Return the changed keys, and those of all rows that lead to a changed shop now."""
+    if there.plan.everything:
+        return None
+    keys = {key for key in getattr(changed.differing.get("orders"), "data", ())}
+    if "shops" in changed.differing:
+        keys |= {key for key, _ in _sources(there.plan)[0]}
+    return Affected(Frame(sorted(keys)), count=len(keys))  # type: ignore[arg-type]
+
+
+def _compute_rows(there: run.Run, _: Any, affected: Affected | None) -> rows.Rows:
+    found = join_rows(*_sources(there.plan))  # type: ignore[arg-type]
+    keys = None if affected is None else set(affected.left.data)  # type: ignore[attr-defined]
+    kept = [tuple((k, v) for k, v in part.items() if keys is None or k in keys) for part in found]
+    return rows.Rows(Frame(kept), Counts())  # type: ignore[arg-type]
+
+
+def _judge(_: Any, found: rows.Rows, __: Any) -> gate.JudgedRows:
+    good, bad = (Frame(each) for each in found.frame.data)  # type: ignore[attr-defined]
+    return gate.JudgedRows(good, bad)  # type: ignore[arg-type]
+
+
+def _compare(
+    new: Frame, old: Frame | None, _: Any, affected: Affected | None = None, *, has_copies: bool = False, **__: Any
+) -> difference.Difference:
+    """Find the operations of the table at the top of ``frames.difference``."""
+    wanted, there = dict(new.data), [] if old is None else list(old.data)
+    keys = {*wanted, *(row[0] for row in there)} if affected is None else {*affected.left.data}  # type: ignore[attr-defined]
+    operations, gone = [], []
+    for key in sorted(keys):
+        before = [row for row in there if row[0] == key]
+        now = [(key, wanted[key])] if key in wanted else []
+        if before == now:
+            continue
+        gone += before
+        if len(before) == len(now):
+            operations.append(("U", *now[0]))
+        else:
+            operations += [("D", key, "")] * bool(before) + [("I", *row) for row in now]
+    counts = {each: sum(row[0] == each for row in operations) for each in "IUD"}
+    found = difference.Difference(
+        Frame(operations),  # type: ignore[arg-type]
+        *(counts["I"], counts["U"], counts["D"]),
+        has_copies=has_copies,
+        operations={each: count for each, count in counts.items() if count},
+    )
+    return replace(found, old=Frame(gone), replaced=len(gone))  # type: ignore[arg-type]
+
+
+def _count_state(there: run.Run, *_: Any) -> tuple[State, frozenset[int]]:
+    rules = tuple(replace(each, checked=1, failed=0) for each in list_uncounted(there.plan.suite))
+    return State(1, rules), frozenset()
+
+
+def _open_table(_: Any, uri: str, base: int, __: Any) -> Any:
+    table = model.find_table(uri)
+    assert table is not None
+    return (uri, base) if table.version == base else "it is not the version that was read"
+
+
+def _merge(_: Any, uri: str, changed: sink.Changed) -> None:
+    has_copies = "__enrich_matches" in changed.identity
+    operations = changed.rows.data  # type: ignore[attr-defined]
+    model.commit(uri, "MERGE", lambda there: model.apply_operations(there, operations, has_copies=has_copies))
+
+
+def _write_by_position(_: Any, label: str, place: tuple[str, int], changed: sink.Changed) -> None:
+    """Commit, where nobody else has since the rows were read."""
+
+    def change(there: Rows) -> Rows:
+        if model.find_table(place[0]).version != place[1]:  # type: ignore[union-attr]
+            raise PySparkException("DELTA_CONCURRENT_WRITE")
+        found = list(there)
+        for row in changed.old.data:  # type: ignore[union-attr]
+            found.remove(row)
+        return tuple(sorted([*found, *[each[1:] for each in changed.rows.data if each[0] != "D"]]))  # type: ignore[attr-defined]
+
+    model.commit(place[0], "MERGE", change)
+
+
+# --- the product, over the model --------------------------------------------------------------------------------------
+
+
+def _replace_everywhere(patch: pytest.MonkeyPatch, old: Any, new: Any) -> None:
+    """Put one function in another's place in all modules that have imported it."""
+    import sys
+
+    name = old.__name__
+    for module in [each for key, each in sys.modules.items() if key.startswith("enrich") and each is not None]:
+        if vars(module).get(name) is old:
+            patch.setattr(module, name, new)
+
+
+@contextmanager
+def playing(home: Path) -> Iterator[Player]:
+    """Give a player, and let the product read and write the model inside the block."""
+    player, log = Player(home), logging.getLogger("enrich")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "disabled", True)
+        for name in ("open_log", "exists", "read_open_state", "state_at", "read_history", "actions", "fingerprint"):
+            _replace_everywhere(patch, getattr(tables, name), getattr(model, name))
+        for old in (tables.is_occupied, tables.has_remains):
+            _replace_everywhere(patch, old, lambda _: False)
+        _replace_everywhere(patch, tables.find_damage, lambda *_: None)
+        for module in (publish, sink, difference, state, source_changes):
+            patch.setattr(module, "F", Anything())
+        _patch_frames(patch)
+        patch.setattr(reads, "read_snapshot", _read_snapshot)
+        patch.setattr(sink, "_merge", _merge)
+        patch.setattr(sink, "wants_places", lambda table: table is not None and Here.by_position)
+        patch.setattr(sink, "is_small", lambda _: False)
+        patch.setattr(positions, "open_table", _open_table)
+        patch.setattr(positions, "write_by_position", _write_by_position)
+        patch.setattr(extents, "measure_commit", lambda *_: None)
+        _patch_work(patch, player)
+        yield player
+
+
+def _patch_frames(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(reads, "read_change_feed", _read_feed)
+    patch.setattr(reads, "read_snapshot_difference", _read_difference)
+    patch.setattr(reads, "fit_columns", lambda *_: {})
+    patch.setattr(normalise, "normalise_keys", lambda frame, _: frame)
+    patch.setattr(changes, "compute_net_changes", _net)
+    patch.setattr(changes, "find_touched_keys", _touch)
+    patch.setattr(changes, "count_surplus_rows", lambda *_: 0)
+    patch.setattr(
+        source_changes, "_count_sources", lambda _, *aliases: dict.fromkeys(aliases, changes.RowCounts(0, 0, 0))
+    )
+    patch.setattr(source_changes, "unite", lambda frames: Frame(sorted({row for each in frames for row in each.data})))
+    patch.setattr(run.Run, "snapshot", _read_source)
+    patch.setattr(run.Run, "keep", lambda _, frame: frame)
+    patch.setattr(difference, "compute_difference", _compare)
+    patch.setattr(difference, "stage_quarantined_rows", lambda bad, *_: bad)
+    patch.setattr(enrich.pipeline, "find_affected_keys", _find_affected)
+    patch.setattr(enrich.pipeline, "compute_rows", _compute_rows)
+    patch.setattr(state, "count_lookups", lambda *_: {})
+    patch.setattr(state, "count_target", _count_state)
+    patch.setattr(gate, "check_job_rules", lambda *_: [])
+    patch.setattr(gate, "judge_rows", _judge)
+    patch.setattr(gate, "judge_target", lambda *_: ((), ()))
+    patch.setattr(gate, "check_mass_change", lambda *_, **__: [])
+    patch.setattr(publish, "make_no_rows", lambda _: Frame())
+    patch.setattr(rows, "find_types", lambda *_: dict.fromkeys(model.COLUMNS[TARGET], "string"))
+    patch.setattr(difference.QuarantineIdentity, "of", lambda *_: {})
+
+
+def _patch_work(patch: pytest.MonkeyPatch, player: Player) -> None:
+    """Let work be done without lock, session and pauses, and decide nothing twice."""
+    patch.setattr(locks, "hold_lock", lambda *_: nullcontext())
+    patch.setattr(commits.time, "sleep", lambda _: None)
+    patch.setattr(Workplace, "runs", property(lambda _: model.Runs("/lake/_enrich")))
+    patch.setattr(Workplace, "work_inside", lambda _, do: do(SESSION))
+    patch.setattr(Workplace, "require_safe_commits", lambda *_: None)
+    patch.setattr(Workplace, "count_quarantined", lambda *_: None)
+    open_job, fit, decide, compute = Workplace.open_job, Workplace.fit, runner.decide_plan, enrich.pipeline.compute
+    compiled: list[Any] = []
+    compile_job = workplace.compile_job
+
+    def compile_once(job: Any, schemas: Any) -> Any:
+        if not compiled:
+            compiled.append(compile_job(job, schemas))
+        return compiled[0]
+
+    def once(key: Any, decide: Callable[[], Any]) -> Any:
+        """Return what was decided over the same values before."""
+        if key not in player.decided:
+            try:
+                player.decided[key] = decide()
+            except Exception as error:  # noqa: BLE001 - it is decided, too
+                player.decided[key] = error
+        found = player.decided[key]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def open_once(self: Workplace, job: Any, *, as_recorded: bool = False) -> Any:
+        Here.pause("plan")
+        key = (player.asked, as_recorded, tuple(map(id, self.pins.values())), Here.lake)
+        return once(key, lambda: open_job(self, job, as_recorded=as_recorded))
+
+    # What was opened, planned and computed stays in `decided`: no other object gets its id.
+    edges = project.find_edges(player.project)
+    _replace_everywhere(patch, project.find_edges, lambda _: edges)
+    for pure in (names.identify, failures.require_extra):
+        _replace_everywhere(patch, pure, cache(pure))
+    patch.setattr(project.Project, "location", lambda _, reference: reference)  # it names places, no names
+    patch.setattr(workplace, "compile_job", compile_once)
+    patch.setattr(Workplace, "open_job", open_once)
+    patch.setattr(runner, "decide_plan", lambda opened: once(("plan", id(opened)), lambda: decide(opened)))
+    patch.setattr(Workplace, "fit", lambda self, plan, own: once(("fit", id(plan)), lambda: fit(self, plan, own)))
+    patch.setattr(enrich.pipeline, "compute", lambda run: once(("rows", id(run.plan)), lambda: compute(run)))
+    # The record of one plan and one number is the same object, and its text is made once.
+    _once_by_id(patch, Plan, "cursor")
+    _once_by_id(patch, Cursor, "to_dict")
+    _once_by_id(patch, Cursor, "to_json")
+    patch.setattr(JobResult, "to_dict", lambda self: {"target_version": self.target_version})
+    record = runner.record_outcome
+
+    def record_after(place: Workplace, result: JobResult) -> JobResult:
+        Here.pause("outcome", result.exit_code, result.status, result.target_version)
+        return record(place, result)
+
+    patch.setattr(runner, "record_outcome", record_after)
+
+
+def _once_by_id(patch: pytest.MonkeyPatch, of: type, name: str) -> None:
+    """Let a method of immutable values give what it gave before; the values stay, so that no other gets their ids."""
+    method, known = getattr(of, name), dict[Any, Any]()
+
+    def once(self: Any, *given: Any) -> Any:
+        key = (id(self), *given[:2])
+        if key not in known:
+            known[key] = (method(self, *given), self)
+        return known[key][0]
+
+    patch.setattr(of, name, once)
