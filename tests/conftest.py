@@ -27,7 +27,7 @@ compile_quickly()
 TESTS = Path(__file__).parent
 SEED = 535951
 """The seed of everything random, where ``ENRICH_TEST_SEED`` gives no other."""
-ORDER = ("unit", "cli", "differential", "faults", "scenarios", "spark")
+ORDER = ("unit", "protocol", "cli", "differential", "faults", "scenarios", "spark")
 
 
 OF_WORKERS = pytest.StashKey[list[float]]()

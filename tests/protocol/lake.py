@@ -48,9 +48,16 @@ class Table:
 
     known: dict[tuple[Any, ...], Table] = {}  # noqa: RUF012 - all that there ever was
     __slots__ = ("blind", "commits", "id", "kept", "number", "oldest", "stamps")
+    id: str
+    commits: tuple[Commit, ...]
+    number: int | None
+    oldest: int
+    blind: int
+    kept: int
+    stamps: tuple[str, ...]
 
     @staticmethod
-    def of(  # noqa: PLR0913 - what there is to say of a table
+    def of(
         id: str,  # noqa: A002
         commits: tuple[Commit, ...],
         number: int | None = None,
@@ -106,7 +113,11 @@ class Lake(NamedTuple):
 
     def put(self, uri: str, found: Table | None) -> Lake:
         """Return the lake with another table at a place."""
-        return self._replace(**{PLACES[uri]: found})
+        return self.but(**{PLACES[uri]: found})
+
+    def but(self, **others: Any) -> Lake:
+        """Return the lake with other tables, by the places' names."""
+        return self._replace(**others)
 
 
 PLACES = {LEFT: "left", RIGHT: "right", TARGET: "target", BESIDE: "beside"}

@@ -9,24 +9,9 @@ from typing import Any
 
 import pytest
 
-from enrich.progress import continuity, cursor, decision, target
-from enrich.progress.cursor import QuarantineState
-from enrich.progress.plan import Plan
+from enrich.progress import continuity, cursor, target
 from enrich.steps import commits, publish
-from protocol.lake import Table
 from protocol import lake as model
-
-
-def merge_ranges(patch: pytest.MonkeyPatch) -> None:
-    """Read what a dead run left and what ``--since`` names as one range (fault 5 of "Nothing silent")."""
-    take = decision._take_changes
-
-    def merged(*given: Any) -> Plan:
-        plan = take(*given)
-        again = {alias: ((min(s for s, _ in each), max(e for _, e in each)),) for alias, each in plan.again.items()}
-        return replace(plan, again=again)
-
-    patch.setattr(decision, "_take_changes", merged)
 
 
 def ask_delta_alone(patch: pytest.MonkeyPatch) -> None:
@@ -37,11 +22,6 @@ def ask_delta_alone(patch: pytest.MonkeyPatch) -> None:
 def ignore_the_quarantine(patch: pytest.MonkeyPatch) -> None:
     """Take the quarantine for what the target's record names, whatever stands in it."""
     patch.setattr(continuity, "find_apart", lambda *_: {})
-
-
-def compare_numbers_alone(patch: pytest.MonkeyPatch) -> None:
-    """Tell quarantines apart by number, not by the run that made them."""
-    patch.setattr(QuarantineState, "belongs_to", lambda self, known: self.present == known.quarantine_number)
 
 
 def ignore_restores(patch: pytest.MonkeyPatch) -> None:
@@ -84,13 +64,13 @@ def ignore_numbers(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_drift(patch: pytest.MonkeyPatch) -> None:
     """Go on over rows of other writers."""
-    patch.setattr(target.cursor, "list_changing", lambda *_: ())
+    patch.setattr(cursor, "list_changing", lambda *_: ())
 
 
 def look_no_more(patch: pytest.MonkeyPatch) -> None:
     """Do not look after a commit what came between the plan and it, neither the run nor the next ones."""
     patch.setattr(commits, "refuse_drift", lambda *_: None)
-    patch.setattr(target.cursor, "list_others_between", lambda *_: ())
+    patch.setattr(cursor, "list_others_between", lambda *_: ())
 
 
 def commit_the_cursor_apart(patch: pytest.MonkeyPatch) -> None:
@@ -124,10 +104,8 @@ PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, int]] = {
     # name -> what plants it; the acts by which it is found; how many of them it takes
     each.__name__: (each, acts, bound)
     for each, acts, bound in (
-        (merge_ranges, "order,kill,lose_feed,since", 7),
         (ask_delta_alone, "forget", 1),
         (ignore_the_quarantine, "order,kill", 3),
-        (compare_numbers_alone, "order,kill,drop,restore", 5),
         (ignore_restores, "order,restore", 3),
         (ignore_table_ids, "order,replace_source", 3),
         (ignore_commits_of_sources, "order,replace_source", 4),

@@ -2,9 +2,10 @@
 
 What is real: all that a run of one job does between its two sides, ``operations.runner`` (attempts and retries),
 ``operations.workplace`` (what is read, in which order), ``progress`` whole, ``pipeline``, ``steps.publish``,
-``steps.commits``, ``steps.source_changes`` (which range is read how), ``steps.gate`` where no rule fails, ``delta.sink``
-(what is compared before a commit, its number and record, its proof), the queries of ``delta.runs``. What is modelled:
-Delta and its logs (``protocol.lake``), and what frames hold: netting, affected keys, joins, verdicts, differences.
+``steps.commits``, ``steps.source_changes`` (which range is read how), ``steps.gate`` where no rule fails,
+``delta.sink`` (what is compared before a commit, its number and record, its proof), the queries of ``delta.runs``.
+What is modelled: Delta and its logs (``protocol.lake``), and what frames hold: netting, affected keys, joins, verdicts,
+differences.
 
 A run is a function of what it reads. So a run that has been stopped is what it was asked for and the lakes that it met,
 one a step; to go on, it is played again from its start, and meets these lakes once more.
@@ -12,9 +13,8 @@ one a step; to go on, it is played again from its start, and meets these lakes o
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import cache
@@ -38,11 +38,12 @@ from enrich.operations.workplace import Workplace
 from enrich.progress import decision
 from enrich.progress.cursor import Cursor
 from enrich.progress.plan import Options, Plan
+from enrich.project import compile as compiler
 from enrich.project import project
-from enrich.steps import commits, gate, publish, rows, run, source_changes, state
+from enrich.steps import gate, publish, rows, run, source_changes, state
 from kit.project import hold_nulls, suite, write_project
 from protocol import lake as model
-from protocol.lake import BESIDE, LEFT, RIGHT, SESSION, TARGET, Anything, Frame, Here, Lake, Rows
+from protocol.lake import LEFT, RIGHT, SESSION, TARGET, Anything, Frame, Here, Lake, Rows
 
 JOB = """\
 job: shown
@@ -170,7 +171,7 @@ class Player:
             if fails:
                 raise Lost
 
-        Here.lake, Here.pause = met[0][0], pause  # type: ignore[method-assign, assignment]
+        Here.lake, Here.pause = met[0][0], pause
         self.asked = stop.options, stop.run_id
         try:
             found = self._run(stop.run_id, dict(stop.options))
@@ -178,7 +179,7 @@ class Player:
         except Stopped:
             pass
         finally:
-            Here.pause = staticmethod(lambda *_: None)  # type: ignore[method-assign, assignment]
+            Here.pause = staticmethod(lambda *_: None)
 
     def _run(self, run_id: str, asked: dict[str, Any]) -> JobResult:
         repairs = asked.pop("repair", False)
@@ -253,21 +254,26 @@ def _find_affected(there: run.Run, changed: source_changes.Changes) -> Affected 
     """Return the changed keys, and those of all rows that lead to a changed shop now."""
     if there.plan.everything:
         return None
-    keys = {key for key in getattr(changed.differing.get("orders"), "data", ())}
+    keys = set(getattr(changed.differing.get("orders"), "data", ()))
     if "shops" in changed.differing:
         keys |= {key for key, _ in _sources(there.plan)[0]}
     return Affected(Frame(sorted(keys)), count=len(keys))  # type: ignore[arg-type]
 
 
+def _list_data(frame: Any) -> list[Any]:
+    """Return what a frame of the model holds, which the product takes for one of Spark's."""
+    return list(frame.data)
+
+
 def _compute_rows(there: run.Run, _: Any, affected: Affected | None) -> rows.Rows:
-    found = join_rows(*_sources(there.plan))  # type: ignore[arg-type]
-    keys = None if affected is None else set(affected.left.data)  # type: ignore[attr-defined]
+    found = join_rows(*_sources(there.plan))
+    keys = None if affected is None else set(_list_data(affected.left))
     kept = [tuple((k, v) for k, v in part.items() if keys is None or k in keys) for part in found]
     return rows.Rows(Frame(kept), Counts())  # type: ignore[arg-type]
 
 
 def _judge(_: Any, found: rows.Rows, __: Any) -> gate.JudgedRows:
-    good, bad = (Frame(each) for each in found.frame.data)  # type: ignore[attr-defined]
+    good, bad = (Frame(each) for each in _list_data(found.frame))
     return gate.JudgedRows(good, bad)  # type: ignore[arg-type]
 
 
@@ -276,7 +282,7 @@ def _compare(
 ) -> difference.Difference:
     """Find the operations of the table at the top of ``frames.difference``."""
     wanted, there = dict(new.data), [] if old is None else list(old.data)
-    keys = {*wanted, *(row[0] for row in there)} if affected is None else {*affected.left.data}  # type: ignore[attr-defined]
+    keys = {*wanted, *(row[0] for row in there)} if affected is None else {*_list_data(affected.left)}
     operations, gone = [], []
     for key in sorted(keys):
         before = [row for row in there if row[0] == key]
@@ -311,7 +317,7 @@ def _open_table(_: Any, uri: str, base: int, __: Any) -> Any:
 
 def _merge(_: Any, uri: str, changed: sink.Changed) -> None:
     has_copies = "__enrich_matches" in changed.identity
-    operations = changed.rows.data  # type: ignore[attr-defined]
+    operations = _list_data(changed.rows)
     model.commit(uri, "MERGE", lambda there: model.apply_operations(there, operations, has_copies=has_copies))
 
 
@@ -399,14 +405,14 @@ def _patch_frames(patch: pytest.MonkeyPatch) -> None:
 def _patch_work(patch: pytest.MonkeyPatch, player: Player) -> None:
     """Let work be done without lock, session and pauses, and decide nothing twice."""
     patch.setattr(locks, "hold_lock", lambda *_: nullcontext())
-    patch.setattr(commits.time, "sleep", lambda _: None)
+    patch.setattr("enrich.operations.runner.time.sleep", lambda _: None)
     patch.setattr(Workplace, "runs", property(lambda _: model.Runs("/lake/_enrich")))
     patch.setattr(Workplace, "work_inside", lambda _, do: do(SESSION))
     patch.setattr(Workplace, "require_safe_commits", lambda *_: None)
     patch.setattr(Workplace, "count_quarantined", lambda *_: None)
-    open_job, fit, decide, compute = Workplace.open_job, Workplace.fit, runner.decide_plan, enrich.pipeline.compute
+    open_job, fit, decide, compute = Workplace.open_job, Workplace.fit, decision.decide_plan, enrich.pipeline.compute
     compiled: list[Any] = []
-    compile_job = workplace.compile_job
+    compile_job = compiler.compile_job
 
     def compile_once(job: Any, schemas: Any) -> Any:
         if not compiled:
