@@ -1,7 +1,8 @@
 """What one lake with a job of every kind says and records, held against files: ``ENRICH_WRITE_GOLDENS=1`` writes them.
 
 A change of the code that is meant to change nothing leaves these files as they are. Ids, times, sizes and paths are
-replaced, but for hashes of definitions; so are counts of files, for the time in the key of a history decides its file.
+replaced, but for hashes of definitions; so are counts of files, for the time in the key of a history decides its file,
+and the sums of proofs, in which that time is.
 Lakes that earlier states of enrich have written go on to the same rows, without a full refresh.
 """
 
@@ -72,6 +73,7 @@ _TEXT = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{32}\b"), "<id>"),
     (re.compile(r"\b20(?!26-03)\d\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+]\d\d:?\d\d)?( UTC)?"), "<time>"),
     (re.compile(r"\b\d+([.,]\d+)? ?(s|ms|h|min|kB|MB|B|bytes|d)\b"), "<size>"),
+    (re.compile(r"^\d{13,20}$"), "<sum>"),
     (re.compile(r"\(changes \d[^)]*\)"), "(<stages>)"),
     (re.compile(r" {2,}"), "  "),
     (re.compile(r"-{3,}|─{3,}"), "---"),
@@ -89,6 +91,8 @@ def settle(found: Any, home: Path) -> Any:
         }
     if isinstance(found, list | tuple):
         return [settle(each, home) for each in found]
+    if isinstance(found, int) and found >= 10**12:
+        return "<sum>"
     if not isinstance(found, str):
         return found
     text = found.replace(str(home), "<home>")
