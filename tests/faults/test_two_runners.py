@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import JobResult
-from enrich.steps import commits
+from enrich.steps import publish
 from faults.shop import Shop, open_shop
 from faults.stops import Pause, hooked
 from kit.commits import forget_numbers
@@ -191,7 +191,7 @@ def test_planted_who_does_not_look_before_it_commits(forgetful: Shop, monkeypatc
         forgetful.change("checked")
         assert forgetful.lab.run("checked").status == "updated"
         let_numbers_go(forgetful)
-        monkeypatch.setattr(commits, "_find_winner", lambda *_: None)
+        monkeypatch.setattr(publish, "_find_winner", lambda *_: None)
         assert sleeper.finished().exit_code == 6
     assert forgetful.lab.run("checked").exit_code == 6
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from enrich.progress import continuity, cursor, target
-from enrich.steps import commits, publish
+from enrich.steps import publish
 from protocol import lake as model
 
 
@@ -59,7 +59,7 @@ def ignore_numbers(patch: pytest.MonkeyPatch) -> None:
         commit(uri, *given, **how)
 
     patch.setattr(model, "commit", unnumbered)
-    patch.setattr(commits, "refuse_if_beaten", lambda *_, **__: None)
+    patch.setattr(publish, "refuse_if_beaten", lambda *_, **__: None)
 
 
 def ignore_drift(patch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ def ignore_drift(patch: pytest.MonkeyPatch) -> None:
 
 def look_no_more(patch: pytest.MonkeyPatch) -> None:
     """Do not look after a commit what came between the plan and it, neither the run nor the next ones."""
-    patch.setattr(commits, "refuse_drift", lambda *_: None)
+    patch.setattr(publish, "refuse_drift", lambda *_: None)
     patch.setattr(cursor, "list_others_between", lambda *_: ())
 
 

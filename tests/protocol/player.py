@@ -2,7 +2,7 @@
 
 What is real: all that a run of one job does between its two sides, ``operations.runner`` (attempts and retries),
 ``operations.workplace`` (what is read, in which order), ``progress`` whole, ``pipeline``, ``steps.publish``,
-``steps.commits``, ``steps.source_changes`` (which range is read how), ``steps.gate`` where no rule fails,
+``steps.source_changes`` (which range is read how), ``steps.gate`` where no rule fails,
 ``delta.sink`` (what is compared before a commit, its number and record, its proof), the queries of ``delta.runs``.
 What is modelled: Delta and its logs (``protocol.lake``), and what frames hold: netting, affected keys, joins, verdicts,
 differences.

@@ -22,6 +22,7 @@ from kit.lab import Lab
 from kit.project import hold_nulls
 from kit.session import forget_tables
 from scenarios.references import (
+    MIRROR,
     NOT_NULL,
     PAIRS,
     SHELF,
@@ -41,16 +42,8 @@ if TYPE_CHECKING:
 
 PAIRS_LEFT = PAIRS.replace("job: pairs", "job: pairs_left").replace("{table: pairs}", "{table: pairs_left}")
 PAIRS_LEFT = PAIRS_LEFT.replace("how: inner", "how: left") + "expectations: pairs\n"
-MIRROR = """\
-job: mirrored
-kind: mirror
-sources:
-  merchants: {table: merchants, key: id}
-from: merchants
-mirror: {value: name, conflict: first, columns: [country]}
-target: {table: mirrored}
-expectations: mirrored
-"""
+RICH_MIRROR = MIRROR.replace("value: name", "value: name, conflict: first, columns: [country]")
+RICH_MIRROR += "expectations: mirrored\n"
 WIDE_KEYS = ("p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p0", "P1 ")
 LONE_KEYS = ("m6", "m7", "m8", "m9", "m11", "m2", "m10", "M6", "mX")
 
@@ -83,7 +76,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, interpreted: SparkSession) ->
     lab.suite("pairs", rule(NOT_NULL, column="stock"))
     in_set = rule("expect_column_values_to_be_in_set", column="country", value_set=["de"])
     lab.suite("mirrored", in_set, rule(NOT_NULL, column="country"))
-    for job in (SHELF, PAIRS_LEFT, MIRROR):
+    for job in (SHELF, PAIRS_LEFT, RICH_MIRROR):
         lab.job(job)
 
     # Before the first run nothing is known, and nothing is started to find that out.

@@ -15,7 +15,7 @@ from enrich.base.errors import Conflict, DriftError, HistoryError, Locked
 from enrich.delta import tables
 from enrich.delta.sink import Commit, commit_and_prove
 from enrich.progress.cursor import Cursor, is_of_run, name_application
-from enrich.steps.commits import refuse_drift, refuse_if_beaten
+from enrich.steps.publish import refuse_drift, refuse_if_beaten
 
 JOB = "kept"
 

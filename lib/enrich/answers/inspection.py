@@ -207,14 +207,13 @@ def prove(project: Project, job: str, version: int | None = None, dialect: str =
     ours = {each.lower() for each in found.columns}
     kinds = {each: kind for each, kind in there.columns.items() if each.lower() in ours}
     place = f"delta.{quote(uri)} VERSION AS OF {at}" if dialect == SPARK else f"delta_scan({write_text(uri, DUCKDB)})"
-    shown = {"target": show_proof(found.state.proof), "quarantine": found.held and show_proof(found.held)}
-    query = write_query(kinds, dialect, place)
-    return {"job": name, "target_version": at, **shown, "dialect": dialect, "query": query}
+    shown = {"target": show_proof(found.state.proof), "quarantine": show_proof(found.held)}
+    return {"job": name, "target_version": at, **shown, "dialect": dialect, "query": write_query(kinds, dialect, place)}
 
 
-def show_proof(proof: Proof) -> dict[str, Any]:
+def show_proof(proof: Proof | None) -> dict[str, Any] | None:
     """Return a proof as it stands in JSON: the sums as text, for they have more digits than a number there may have."""
-    return {"rows": proof[0], "sums": [str(each) for each in proof[1:]]}
+    return None if proof is None else {"rows": proof[0], "sums": [str(each) for each in proof[1:]]}
 
 
 def _check_job(

@@ -22,6 +22,7 @@ from enrich.base.errors import Blocked, ConfigError, DriftError, EnrichError, Hi
 from enrich.base.failures import EXPECTATIONS, require_extra
 from enrich.base.result import FAILED, LOCKED, UPDATED, Proof, Shown, State, name_deployment, show_jobs
 from enrich.base.rowforms import write_row
+from enrich.base.schemas import find
 from enrich.base.spec import FAILED_COLUMN, quote
 from enrich.base.suites import list_unjudged
 from enrich.delta import locks
@@ -127,10 +128,7 @@ class Check:
             "foreign_versions": list(self.others),
             "gaps": self.gaps,
             "state": state,
-            "proof": {
-                name: {side: None if of is None else show_proof(of) for side, of in each.items()}
-                for name, each in self.proof.items()
-            },
+            "proof": {name: {side: show_proof(of) for side, of in each.items()} for name, each in self.proof.items()},
             "target_version": self.target_version,
             "exit_code": self.exit_code,
             "error": self.error,
@@ -270,14 +268,10 @@ class _Checking:
                 " older release, or its log has forgotten it",
                 hint=f"run `{hints.repair(job.job)}`, which compares all rows and records it",
             )
-        names = {"target": list(cursor.columns), "quarantine": [*cursor.columns, FAILED_COLUMN]}
-        tables = {"target": target.table, "quarantine": target.quarantine.table if target.quarantine else None}
-        counted = self.workplace.work_inside(
-            lambda own: {each: _prove(own, tables[each], names[each]) for each in names}
-        )
-        found: dict[str, dict[str, Proof | None]] = {
-            each: {"recorded": proofs[each], "counted": counted[each]} for each in names
-        }
+        beside = target.quarantine.table if target.quarantine else None
+        asked = {"target": (target.table, cursor.columns), "quarantine": (beside, (*cursor.columns, FAILED_COLUMN))}
+        counted = self.workplace.work_inside(lambda own: {name: _prove(own, *each) for name, each in asked.items()})
+        found = {name: {"recorded": proofs[name], "counted": counted[name]} for name in asked}
         check = Check(job.job, EQUAL, others=target.others, proof=found, target_version=target.table.version)
         if not check.unproven:
             return check
@@ -356,8 +350,7 @@ def _prove(session: SparkSession, table: TableState | None, names: Sequence[str]
 
     if table is None:
         return 0, 0, 0
-    known = {name.lower(): name for name in table.columns}
-    names = [known[name.lower()] for name in names if name.lower() in known]
+    names = [there for name in names if (there := find(name, table.columns)) is not None]
     rows = hash_rows(reads.read_snapshot(session, table.uri, table.version, names), write_row, names)
     count, *parts = aggregate(rows, F.count("*"), *[add_up(F.expr(part)) for part in PARTS])
     return read_proof(count, parts) or (0, 0, 0)

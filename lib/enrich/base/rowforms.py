@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from enrich.base.spec import DataType, quote
+from enrich.base.spec import DataType, quote, quote_literal
 
 SPARK, DUCKDB = "spark", "duckdb"
-MODULUS = 2**64
 
 _TEXTS = {
     SPARK: {
@@ -53,7 +52,6 @@ _TEXTS = {
         "entry": "{name} || {x}",
     },
 }
-_NULL = "CAST(NULL AS INT)"  # takes the place of a value of type void, which nothing but null is
 _FRACTIONS, _WHOLE = ("float", "double"), ("boolean", "byte", "short", "integer", "long")
 
 
@@ -77,7 +75,8 @@ def _write_value(value: str, kind: DataType, dialect: str, depth: int) -> str:
         if kind.startswith("decimal"):
             precision, _, scale = kind[len("decimal(") : -1].partition(",")
             name = "narrow" if precision.strip() == scale.strip() and "narrow" in texts else "plain"
-        return texts["plain"].format(x=_NULL) if kind == "void" else texts[name].format(x=value)
+        # Nothing but null is of type void, and no function takes that.
+        return texts["plain"].format(x="CAST(NULL AS INT)") if kind == "void" else texts[name].format(x=value)
     if kind["type"] == "struct":
         fields = {each["name"]: each["type"] for each in kind["fields"]}
         return texts["struct"].format(x=value, y=write_row(fields, dialect, value, depth=depth))
@@ -96,18 +95,13 @@ def _write_value(value: str, kind: DataType, dialect: str, depth: int) -> str:
 def _reach(value: str, name: str, dialect: str) -> str:
     """Return SQL for a field of a struct, or for a column where ``value`` is empty."""
     if dialect == DUCKDB:
-        return f"struct_extract({value}, {write_text(name, dialect)})" if value else _quote_name(name)
+        return f"struct_extract({value}, {write_text(name, dialect)})" if value else '"' + name.replace('"', '""') + '"'
     return f"{value}.{quote(name)}" if value else quote(name)
-
-
-def _quote_name(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def write_text(text: str, dialect: str) -> str:
     """Return a text as a literal of SQL."""
-    escaped = text if dialect == DUCKDB else text.replace("\\", "\\\\")
-    return "'" + escaped.replace("'", "''" if dialect == DUCKDB else "\\'") + "'"
+    return "'" + text.replace("'", "''") + "'" if dialect == DUCKDB else quote_literal(text)
 
 
 _QUERIES = {
@@ -121,7 +115,7 @@ def write_query(kinds: Mapping[str, DataType], dialect: str, table: str) -> str:
 
     In Spark it needs ANSI, and UTC as the time zone; DuckDB needs UTC, too.
     """
-    sums = [_QUERIES[dialect].format(start=start, modulus=MODULUS) for start in (1, 17)]
+    sums = [_QUERIES[dialect].format(start=start, modulus=2**64) for start in (1, 17)]
     text = write_row(kinds, dialect, separator=",\n  ")
     head = f"SELECT count(*) AS row_count,\n  {sums[0]} AS sum_1,\n  {sums[1]} AS sum_2"
     return f"{head}\nFROM (SELECT md5({text}) AS hash\n  FROM {table}) AS hashed"  # noqa: S608 - names are quoted

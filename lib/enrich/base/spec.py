@@ -25,6 +25,11 @@ def quote(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
+def quote_literal(text: str) -> str:
+    """Return a text as a literal of Spark's SQL."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 PREFIX = "__enrich_"  # of the names of all columns that enrich itself puts into frames
 
 

@@ -333,10 +333,8 @@ def proof(call: Call, /, *, job: str, version: int | None, dialect: str) -> Answ
     lines = [f"{clean(job)}, version {found['target_version']}"]
     for table in ("target", "quarantine"):
         told = found[table]
-        shown = (
-            f"{format_count(told['rows'], 'row')}, sums {' '.join(told['sums'])}" if told else "no proof is recorded"
-        )
-        lines.append(f"{table}: {shown}")
+        shown = told and f"{format_count(told['rows'], 'row')}, sums {' '.join(told['sums'])}"
+        lines.append(f"{table}: {shown or 'no proof is recorded'}")
     return Answer(found, "\n".join([*lines, "", found["query"]]))
 
 

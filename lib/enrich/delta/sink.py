@@ -47,7 +47,7 @@ from pyspark.sql.types import DataType as SparkType
 from enrich.base.errors import ConfigError, Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
-from enrich.base.spec import OPERATION, quote
+from enrich.base.spec import OPERATION, quote, quote_literal
 from enrich.delta import drafts, extents, positions, tables
 from enrich.delta.drafts import Draft
 from enrich.delta.reads import fit_columns
@@ -341,7 +341,7 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     # Delta refuses a directory with the files of a creation that ended early.
     create = "CREATE OR REPLACE TABLE" if table.uri is not None and tables.has_remains(table.uri) else "CREATE TABLE"
     clusters = ["CLUSTER BY", _list_columns(table.cluster_by)] if table.cluster_by else []
-    comment = ["COMMENT", _quote_literal(table.comments[""])] if "" in table.comments else []
+    comment = ["COMMENT", quote_literal(table.comments[""])] if "" in table.comments else []
     properties = ["TBLPROPERTIES", _list_properties(table.properties)]
     parts = [create, table.name, "USING delta", *clusters, *comment, *properties, "AS SELECT * FROM", quote(view)]
     try:
@@ -398,7 +398,7 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
         _alter(session, table.name, "ADD COLUMNS (", ", ".join(added), ")")
     _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(extents.list_statistics(measured)))
     if not measured:
-        _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(extents.MEASURED), ")")
+        _alter(session, table.name, "UNSET TBLPROPERTIES (", quote_literal(extents.MEASURED), ")")
 
 
 def choose_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
@@ -439,20 +439,16 @@ def prepare_target(session: SparkSession, name: str, comments: Mapping[str, str]
         _alter(session, name, "SET TBLPROPERTIES", _list_properties({tables.CHANGE_FEED: "true"}))
         pass_point("feed.after")
     if "" in comments:
-        session.sql(" ".join(["COMMENT ON TABLE", name, "IS", _quote_literal(comments[""])]))
-    columns = [" ".join([quote(each), "COMMENT", _quote_literal(text)]) for each, text in comments.items() if each]
+        session.sql(" ".join(["COMMENT ON TABLE", name, "IS", quote_literal(comments[""])]))
+    columns = [" ".join([quote(each), "COMMENT", quote_literal(text)]) for each, text in comments.items() if each]
     if columns:
         _alter(session, name, "ALTER COLUMN", ", ".join(columns))
 
 
 def _list_properties(properties: Mapping[str, str]) -> str:
-    pairs = [" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in properties.items()]
+    pairs = [" = ".join((quote_literal(key), quote_literal(value))) for key, value in properties.items()]
     return "(" + ", ".join(pairs) + ")"
 
 
 def _list_columns(names: Sequence[str]) -> str:
     return "(" + ", ".join(quote(name) for name in names) + ")"
-
-
-def _quote_literal(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

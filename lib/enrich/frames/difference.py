@@ -213,11 +213,11 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         count = new.count() if counted is None else counted
         return Difference(rows, count, operations={"I": count} if count else {})
     wanted = F.col(COPIES) if COPIES in new.columns else F.lit(1)
+    leaving = _GONE if write_row else []
     packed = F.expr(call("struct", *map(quote, columns)))
     fresh = new.select(*names, packed.alias(_NEW), wanted.alias(_WANTED))
     if table is None:
-        nothing = {_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)}
-        found = fresh.withColumns(nothing | dict.fromkeys(_GONE, F.lit(0)))
+        found = fresh.withColumns({**dict.fromkeys([_THERE, _EQUAL, *leaving], F.lit(0)), _EMPTIED: F.lit(False)})
     else:
         stale = _pack_old(table, identity, [new.schema[name] for name in columns], keep_old=keep_old)
         stale = stale if affected is None else _keep_affected(stale, affected, identity)
@@ -232,13 +232,13 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         now = " AND ".join([quote(_NEW) + " IS NOT NULL", quote(_NEW, name) + " IS NULL"])
         before = " AND ".join([quote(_THERE) + " > 0", quote(_WAS, name) + " IS NULL"])
         new_nulls.append(" - ".join([call("count_if", now), call("count_if", before)]))
-    change = [add_up(F.expr(part) * F.col(_WANTED) - F.col(gone)) for part, gone in zip(PARTS, _GONE, strict=True)]
+    change = [add_up(F.expr(part) * F.col(_WANTED) - F.col(old)) for part, old in zip(PARTS, leaving, strict=False)]
     (_, inserted, updated, deleted, emptied, replaced, *counts, nulls, parts), ranges = count_with_ranges(
         hash_rows(found, write_row, columns, _NEW),
         names,
         *_COUNTS,
         call("array", *new_nulls),
-        F.array(*(change if write_row else ())),
+        F.array(*change),
     )
     rows = found.withColumn(OPERATION, F.explode(_STEPS)).select(*names, OPERATION, quote(_NEW) + ".*")
     operations = {letter: count for letter, count in zip("IUD", counts, strict=True) if count}

@@ -53,6 +53,9 @@ class JobKind(Protocol):
         ``moved``: the sources that differ, unless everything is computed, and whether rows of new keys may have come.
         """
 
+    def explain_reads(self, plan: Plan) -> str | None:
+        """Return why a run may read more, or less, than what moved tells; only of kinds that choose by its target."""
+
     def count_lookups(self, run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
         """Return how each join goes over all driving rows, by what is recorded and how it went for affected rows."""
 

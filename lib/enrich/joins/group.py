@@ -95,9 +95,8 @@ def _compute_affected(run: Run, changed: Changes, affected: Affected) -> DataFra
     spec, names = get_spec(run), name_left_key(len(get_spec(run).by))
     if run.are_few(affected.count):
         affected = replace(affected, left=F.broadcast(affected.left))
-    moved = None
-    if can_move(run.plan) and not changed.again and not changed.compared[spec.driving]:
-        moved = move_groups(run, changed, affected)
+    moves = can_move(run.plan) and not changed.again and not changed.compared[spec.driving]
+    moved = move_groups(run, changed, affected) if moves else None
     if moved is None:
         return derive_groups(spec, run.snapshot(spec.driving), affected)
     moved = run.keep(moved)
@@ -140,9 +139,7 @@ def explain_reads(plan: Plan) -> str | None:
     if lacking := shown.list_lacking():
         return f"more groups would move by the changes alone with {' and '.join(lacking)} among the columns"
     if chosen := [
-        part.spell()
-        for part in shown.spec.parts.values()
-        if part.function not in ("count", "sum", "avg") or part.is_distinct
+        part.spell() for part in shown.spec.parts.values() if part.function not in _ADDED or part.is_distinct
     ]:
         return f"only groups in which {' or '.join(chosen)} may have changed are computed from all their rows"
     return None
@@ -225,9 +222,8 @@ class Shown:
         texts = {n: "".join(("array_sort(", n, ")")) if p.function == "array_agg" else n for n, p in spec.parts.items()}
         demanded = plan.tables[spec.driving].demands.constraints
         full = {each.path[0] for each in demanded if each.type == NOT_NULL and len(each.path) == 1}
-        return Shown(
-            spec, {n: cells[text] for n, text in texts.items() if text in cells}, frozenset({*full, *spec.key})
-        )
+        shown = {n: cells[text] for n, text in texts.items() if text in cells}
+        return Shown(spec, shown, frozenset({*full, *spec.key}))
 
     def find(self, function: str, of: tuple[str, str]) -> str | None:
         """Return the aggregate that a column shows and that is this function of the same values."""
@@ -248,22 +244,22 @@ class Shown:
 
     def list_lacking(self) -> list[str]:
         """Return the aggregates that the target would have to show for no count or sum to be computed anew."""
-        found = dict.fromkeys([] if self.find_rows() else ["count(*)"])
+        found = [] if self.find_rows() else ["count(*)"]
         for name, part in self.spec.parts.items():
             if part.function in ("sum", "avg") and not part.is_distinct:
-                is_shown = self.find("sum", part.of) is not None
-                found |= dict.fromkeys([] if is_shown else [part.spell("sum")])
-                found |= dict.fromkeys([] if self.find_count(part) else [part.spell("count")])
+                wanted = {"sum": self.find("sum", part.of), "count": self.find_count(part)}
+                found += [part.spell(function) for function, there in wanted.items() if there is None]
             elif name not in self.columns:
-                found[part.spell()] = None
-        return [*found]
+                found.append(part.spell())
+        return [*dict.fromkeys(found)]
 
     @property
     def is_enough(self) -> bool:
         """True when groups that are there already can be moved at all."""
-        sums = (self.find("sum", part.of) for part in self.spec.parts.values() if part.function == "avg")
-        plain = (name in self.columns for name, part in self.spec.parts.items() if part.function != "avg")
-        return all(plain) and all(name is not None for name in sums)
+        told = (
+            self.find("sum", p.of) if p.function == "avg" else n in self.columns for n, p in self.spec.parts.items()
+        )
+        return all(told)
 
 
 def move_groups(run: Run, changed: Changes, affected: Affected) -> DataFrame | None:
@@ -298,17 +294,12 @@ def move_groups(run: Run, changed: Changes, affected: Affected) -> DataFrame | N
     frame = frame.withColumn(_THERE, F.coalesce(_THERE, F.lit(False)))
     mover = _Mover(shown, kinds, values)
     moved = {name: mover.move(name) for name in spec.parts}
-    rows_name = shown.find_rows()
     counts = [mover.count(name, name) for name in shown.columns if _counts(spec.parts[name])]
     lives = reduce(or_, [each > 0 for each in counts], F.col(_COME) > 0)
-    knows_life = lives | (F.lit(False) if rows_name is None else F.col(_THERE))
+    knows_life = lives | (F.lit(False) if shown.find_rows() is None else F.col(_THERE))
     begins_known = F.col(_THERE) | ((F.col(_GONE) == 0) & ~held)
-    sure = (
-        ~F.col(_CROWDED)
-        & begins_known
-        & knows_life
-        & (~lives | reduce(and_, [each for _, each in moved.values()], F.lit(True)))
-    )
+    are_sure = reduce(and_, [each for _, each in moved.values()], F.lit(True))
+    sure = ~F.col(_CROWDED) & begins_known & knows_life & (~lives | are_sure)
     cells = [value.cast(kinds[name]).alias(name) for name, (value, _) in moved.items()]
     return frame.select(*names, *cells, F.coalesce(sure, F.lit(False)).alias(_SURE), lives.alias(LIVE))
 
@@ -348,7 +339,7 @@ def _tell_changes(name: str, part: Part, kind: SparkType | None) -> list[Column]
     return found
 
 
-_LEAST, _GREATEST = ("min", "bool_and"), ("max", "bool_or")
+_ADDED, _LEAST, _GREATEST = ("count", "sum", "avg"), ("min", "bool_and"), ("max", "bool_or")
 
 
 @dataclass(frozen=True)

@@ -258,8 +258,8 @@ def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | Non
         why = "every row is computed and compared with the target"
         return Forecast(result.COMPARE, why, reads, None, _foresee_upkeep(plan))
     why = f"{', '.join(sorted(read))} must be read, too" if read else "the feeds hold all rows that are needed"
-    explain = getattr(find_kind(plan.spec), "explain_reads", None)  # only groups choose by more than what moved
-    why = ": ".join(filter(None, (why, None if explain is None else explain(plan))))
+    explain = getattr(find_kind(plan.spec), "explain_reads", lambda _: None)
+    why = ": ".join(filter(None, (why, explain(plan))))
     state, writes, refresh = plan.recorded_state, None, None
     if state is not None:
         if state.rows:  # else the target has none to go by

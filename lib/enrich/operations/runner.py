@@ -9,17 +9,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from enrich.base import context, hints
+from enrich.base import context, failures, hints
 from enrich.base.errors import SourceMoved
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import (
-    EXPECTATIONS,
-    describe_error,
-    find_value_fault,
-    has_lost_rows,
-    is_conflict,
-    require_extra,
-)
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.delta import extents, locks
 from enrich.delta.runs import FORMAT, OUTCOME, RunRow
@@ -36,7 +28,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("enrich")
 
 T = TypeVar("T")
-
 PAUSES = (0.5, 1.5, 4.0)  # seconds before the next attempt, half of it more or less
 
 
@@ -51,10 +42,10 @@ def retry(attempt: Callable[[], T], job: str, run_id: str, is_final: Callable[[]
         try:
             return attempt()
         except Exception as error:
-            lost = has_lost_rows(error)
+            lost = failures.has_lost_rows(error)
             losses += lost
-            is_value = find_value_fault(error) is not None  # its text may quote what looks like a conflict
-            if is_final() or is_value or losses > 1 or not (lost or is_conflict(error)):
+            is_value = failures.find_value_fault(error) is not None  # its text may quote what looks like a conflict
+            if is_final() or is_value or losses > 1 or not (lost or failures.is_conflict(error)):
                 raise
             what = "an executor was lost with computed rows" if lost else "another writer committed meanwhile"
             log.info("%s: %s (%s); planning again", job, what, type(error).__name__)
@@ -185,7 +176,7 @@ class _Running:
         if (refused := refuse_beyond_cap(plan)) is not None:
             return self._count_held(refused)
         if plan.suite is not None:
-            require_extra(EXPECTATIONS)  # before a JVM starts
+            failures.require_extra(failures.EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline
 
         def flow(opened: Plan, own: SparkSession) -> JobResult:
@@ -235,7 +226,7 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
         pass_point("outcome.after")
     except Exception as error:  # noqa: BLE001 - as in ``job``
         if not result.exit_code and result.status != SKIPPED:
-            return replace(result.failed_with(describe_error(error, result.job)), counts=result.counts)
+            return replace(result.failed_with(failures.describe_error(error, result.job)), counts=result.counts)
     return result
 
 

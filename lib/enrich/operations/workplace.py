@@ -232,8 +232,8 @@ class Workplace:
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
         comments, optimize = list_comments(job, compiled.spec, pinned), self.project.settings.optimize
-        known = (job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize, comments)
-        return OpenJob(*known, write_row)
+        opened = (job, compiled, suite, pinned, place, target, self.run_id, options, until, optimize, comments)
+        return OpenJob(*opened, write_row)
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""

@@ -253,9 +253,7 @@ class Plan(OpenJob):
         records = bool(self.moved or self.unsearched) or self.target.is_apart or self.lacks_state
         return self.mode not in _BY_CHANGES or records or closes
 
-    def cursor(
-        self, number: int, quarantine: tuple[int, str | None], state: State, held: Proof | None = None
-    ) -> Cursor:
+    def cursor(self, number: int, quarantine: tuple[int, str | None], state: State, held: Proof | None) -> Cursor:
         """Return the record of this run, for the intent and for both commits.
 
         ``quarantine``: the number of the quarantine's rows that belong to the run's, and the run that wrote them; 0 and

@@ -1,4 +1,7 @@
-"""Stage the difference, and write it: the quarantine's commit, the target's with the cursor, and their proof."""
+"""Stage the difference, and write it: the quarantine's commit, the target's with the cursor, and their proof.
+
+A run that ends between its two commits is set right by the next one's plan (``progress.continuity.find_apart``).
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import result as results
-from enrich.base.errors import Blocked, EnrichError
+from enrich.base.errors import Blocked, Conflict, EnrichError, Locked
 from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
 from enrich.base.result import JobResult, Proof, State, add_proofs
@@ -38,7 +41,6 @@ from enrich.frames.difference import Difference, Identity, QuarantineIdentity, c
 from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.plan import Plan
-from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.rows import describe_table, make_no_rows
 from enrich.steps.run import Run, identify_rows, measure, read_target
@@ -168,13 +170,14 @@ def _stage_quarantine(
         table = run.keep(
             reads.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good, places=places)
         )
-    compare = partial(difference.compute_difference, bad, has_copies=True, write_row=plan.write_row)
-    found = compare(None if replaces else table, identity, affected)
+    prove = partial(difference.compute_difference, bad, has_copies=True, write_row=plan.write_row)
+    found = prove(None if replaces else table, identity, affected)
     held = found.proof
     if not replaces and table is not None:  # others may have written into it: all rows are proven by what they shall be
-        held = add_proofs(plan.target.held, held) if affected is not None else compare(None, identity).proof
+        held = add_proofs(plan.target.held, held) if affected is not None else prove(None, identity).proof
     if replaces and table is not None:  # all rows are written, but those that were there before are not new
-        found = replace(found, inserted=compare(table, identity, affected).inserted)
+        counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
+        found = replace(found, inserted=counted.inserted)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
     if found.is_empty and not replaces and (before is None or before.present is not None):
         return None, held
@@ -233,13 +236,13 @@ def _commit_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) 
     record = _write_intent(plan, found, runs)
     if found.quarantine is not None:  # a run that ends before the target's commit leaves one with later versions
         pass_point("quarantine.before")
-        commits.refuse_if_beaten(plan)
+        refuse_if_beaten(plan)
         _commit(run, found.quarantine, record)
         pass_point("quarantine.after")
     result = replace(result, number=record.number, strategy=found.target.strategy, state=found.state)
 
     def landed(version: int) -> None:
-        commits.refuse_drift(plan, version)
+        refuse_drift(plan, version)
         run.committed(replace(result, target_version=version))
 
     pass_point("target.before")
@@ -287,8 +290,8 @@ def _commit(
         record.quarantine_number if beside else record.number,
         record.to_json(),
         lambda written: cursor.is_of_run(written, plan.run_id),
-        require=lambda: commits.refuse_if_beaten(plan, beside=beside),
-        lost=lambda: commits.refuse_if_beaten(plan),
+        require=lambda: refuse_if_beaten(plan, beside=beside),
+        lost=lambda: refuse_if_beaten(plan),
         landed=landed,
     )
     return sink.commit_and_prove(commit, lambda: _write(run, staged, commit))
@@ -374,3 +377,44 @@ def _refuse_rows(run: Run, staged: StagedTable) -> None:
             hint=f"correct the rows in the sources, leave them out with where: or a rule that quarantines, or take the"
             f" constraint away with ALTER TABLE delta.`{table.uri}` {drop}; then run again",
         )
+
+
+def refuse_if_beaten(plan: Plan, *, beside: bool = False) -> None:
+    """Raise when the target, or the quarantine ``beside`` it, has a newer number than the one that was planned on.
+
+    Delta refuses a number that it knows; but ``delta.setTransactionRetentionDuration`` may let it forget numbers.
+
+    Raises:
+        Locked: Another run has written the target.
+        Conflict: Another run is between its two commits.
+    """
+    if not beside:
+        if winner := _find_winner(plan, plan.place.uri, cursor.NUMBER, plan.target.number):
+            raise Locked(f"run {winner} has written the target of {plan.job.job!r} meanwhile", hint="run again")
+    elif (there := plan.target.quarantine) and _find_winner(plan, there.table.uri, cursor.BESIDE, there.number):
+        raise Conflict(f"another run is writing the quarantine of {plan.job.job!r}", hint="run again")
+
+
+def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | None:
+    if uri is None or not tables.exists(uri):
+        return None
+    log = tables.open_log(uri)
+    if cursor.find_number(log, plan.job.job, name) in (None, planned):
+        return None
+    records = map(cursor.read_run, tables.read_history(log, tables.RECENT))
+    return next((found["run_id"] for found in records if "run_id" in found), "another run")
+
+
+def refuse_drift(plan: Plan, version: int) -> None:
+    """Raise ``DriftError`` when others' rows came between plan and commit; Delta sees only what overlaps."""
+    table = plan.target.table
+    if table is None or plan.place.uri is None:
+        return
+    found = tables.open_log(plan.place.uri)
+    entries = tables.read_history(found, found.version() - table.version)
+    base = next((cursor.find_base(each) for each in entries if int(each["version"]) == version), None)
+    between = (table.version if base is None else base, version)
+    others = cursor.list_others_between(entries, between)
+    changing = cursor.list_changing(plan.place.uri, others, plan.spec.columns)
+    if changing:
+        raise cursor.describe_drift(plan.job.job, changing)

@@ -67,9 +67,8 @@ def keep_rows(
     write_row = plan.write_row if marks else None
     if drafts and marks and run.publishes and plan.target.table is None and not plan.options.dry_run:
         seen = Observation()
-        rows = hash_rows(frame, write_row, names).observe(
-            seen, *[each.alias(f"__enrich_c{place}") for place, each in enumerate(every)]
-        )
+        watched = [each.alias(f"__enrich_c{place}") for place, each in enumerate(every)]
+        rows = hash_rows(frame, write_row, names).observe(seen, *watched)
         rows = rows.where(F.col(LIVE)).select(*map(quote, names))
         run.draft = sink.draft_table(run.session, describe_table(plan, rows, None), rows, seen)
     if run.draft is not None:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.result import Lookups, LookupState, RuleState, State, add_proofs
+from enrich.base.result import Lookups, LookupState, Proof, RuleState, State, add_proofs
 from enrich.base.spec import Affected, quote
 from enrich.base.suites import list_uncounted
 from enrich.frames.columns import PARTS, hash_rows, mark_rows, read_proof
@@ -82,7 +82,8 @@ def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | No
     if not judged.tally or any(each.index not in said for each in entries):
         return None
     nulls = {name: judged.tally[f"n{i}"] for i, name in enumerate(plan.spec.columns)}
-    return _make_state(judged.tally, tuple(said[each.index] for each in entries), lookups, nulls)
+    rules = tuple(said[each.index] for each in entries)
+    return State(judged.tally["rows"], rules, lookups, nulls, _read_proof(judged.tally))
 
 
 def _add(recorded: RuleState, change: RuleState) -> RuleState:
@@ -127,15 +128,12 @@ def count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
     else:  # and so no need for Great Expectations, which takes seconds to import
         said, counts = {}, count_marks([(rows, 1)], marks)
     nulls = {**dict.fromkeys(plan.spec.columns, counts["rows"]), **{n: counts[f"n{i}"] for i, n in enumerate(names)}}
-    return _make_state(counts, tuple(said[each.index] for each in entries), lookups, nulls)
+    return State(counts["rows"], tuple(said[each.index] for each in entries), lookups, nulls, _read_proof(counts))
 
 
-def _make_state(
-    counts: Mapping[str, int], rules: tuple[RuleState, ...], lookups: Lookups, nulls: Mapping[str, int]
-) -> State:
-    """Put a state together, with the proof of its rows, from what ``mark_rows`` counts."""
-    parts = [counts[f"h{i}"] for i in range(len(PARTS)) if f"h{i}" in counts]
-    return State(counts["rows"], rules, lookups, nulls, read_proof(counts["rows"], parts))
+def _read_proof(counts: Mapping[str, int]) -> Proof | None:
+    """Return the proof of rows from what ``mark_rows`` counts."""
+    return read_proof(counts["rows"], [counts[f"h{i}"] for i in range(len(PARTS)) if f"h{i}" in counts])
 
 
 def _count(

@@ -364,21 +364,14 @@ class _Reader:
         canonical = aggregate.write(
             "*" if argument is None else argument.canonical, None if condition is None else condition.canonical
         )
-        if (
-            aggregate.function == "count"
-            and not aggregate.is_distinct
-            and [a.type for a in aggregate.argument] == ["number"]
-        ):
+        is_count = aggregate.function == "count" and not aggregate.is_distinct
+        if is_count and [each.type for each in aggregate.argument] == ["number"]:
             argument = None  # count(1) counts rows
         path = next(iter(argument.paths))[1:] if argument is not None and argument.is_path else ()
-        part = Part(
-            aggregate.function,
-            aggregate.is_distinct,
-            None if argument is None else argument.text,
-            None if condition is None else condition.text,
-            ("*" if argument is None else argument.canonical, "" if condition is None else condition.canonical),
-            path[0] if len(path) == 1 else None,
-        )
+        argued, kept = (None if each is None else each.text for each in (argument, condition))
+        of = "*" if argument is None else argument.canonical, "" if condition is None else condition.canonical
+        column = path[0] if len(path) == 1 else None
+        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, of, column)
         self.aggregates.setdefault(canonical, (computed, _find_type(aggregate, kind), part))
         return name_aggregate([*self.aggregates].index(canonical)), frozenset().union(*[each.paths for each in parts])
 
