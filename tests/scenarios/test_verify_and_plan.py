@@ -368,7 +368,11 @@ def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -
     assert "the quarantine contains other versions than the target" in told
     assert "`enrich run customers`" in told
 
-    # The run has died there; another writer changes the target, too.
+    lab.put("accounts", {"id": "u1", "email": "1@example.com", "note": "n"})
+    assert lab.run().exit_code == 0
+    lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
+    with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
+        lab.run()
     change_foreign(lab, "customers", "id = 'u2'")
     found = verify(lab)
     assert (found.status, found.exit_code, found.quarantine.surplus) == ("different", 6, 1), "its own rows still count"

@@ -211,6 +211,7 @@ def test_rules_see_columns_in_the_order_of_the_table(lab: Lab) -> None:
     DeltaTable(lab.path("products")).alter.add_columns([Field("note", PrimitiveType("string"))])
     gained = [*first, "note"]
     assert see(gained) == [True, True]
+    assert see(gained) == [True, True]
     assert see(gained, full_refresh=True) == [True, True]
     lab.job(re.sub("select: .*\n", "where: products.id > 0\n", JOB))
     assert see([*first[:3], "note", "merchants_name"], full_refresh=True) == [True, True]  # the table is written anew

@@ -271,6 +271,8 @@ def test_the_command_line(call: Call) -> None:
     for args in (("why", "nope", "p1"), ("why", "wide", "p1", "nope"), ("why", "wide"), ("doctor", "keys", "nope")):
         assert call(*args).exit_code == 2
     assert call("why", "wide", "p1", "--show-keys", "--output", "json").exit_code == 2
+    lone = call("why", "shelf", "--key", "merchant_id=m6", "id")  # a row that only the lookup has
+    assert (lone.exit_code, lone.stdout) == (0, "no_such_key: in products\n")
 
 
 def test_doctor_looks_at_all_keys_at_once(lake: Lab, call: Call) -> None:
