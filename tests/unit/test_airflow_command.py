@@ -15,7 +15,6 @@ from enrich.airflow.command import (
     decide,
     describe_end,
     describe_success,
-    list_arguments,
     read_result,
 )
 from enrich.base.errors import GRAVITY, ConfigError
@@ -46,9 +45,9 @@ def test_every_exit_code_that_a_run_can_have_is_success_fail_or_retry():
 
 def test_arguments_that_are_one_text_are_refused():
     """It would be split into letters."""
-    assert list_arguments(["--full-refresh"], "shop") == ("--full-refresh",)
+    assert Command("/p", "shop", arguments=["--full-refresh"]).line()[-3:] == ["--full-refresh", "--", "shop"]
     with pytest.raises(ConfigError, match=r"arguments of job 'shop' must be a list of words, not text"):
-        list_arguments("--full-refresh", "shop")
+        Command("/p", "shop", arguments="--full-refresh").line()
 
 
 def test_the_command_line_is_a_list_of_words():

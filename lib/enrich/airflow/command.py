@@ -50,13 +50,13 @@ class Command:
     job: str
     target: str = "dev"
     executable: tuple[str, ...] = ("enrich",)  # how ``enrich`` is called, as a list of words
-    arguments: tuple[str, ...] = ()  # further options of ``enrich run``
+    arguments: Sequence[str] = ()  # further options of ``enrich run``, as a list of words
 
     def line(self, until: datetime | None = None) -> list[str]:
         """Return the words of the command, which no shell ever reads; ``until`` has a time zone.
 
         Raises:
-            ConfigError: ``arguments`` has an option that the task sets itself.
+            ConfigError: As ``check``.
         """
         self.check(ends=until is not None)
         place = ["--project-dir", self.project_dir, "--target", self.target]
@@ -68,8 +68,11 @@ class Command:
         """Refuse options that the task sets itself; ``ends`` says that ``--until`` is one of them.
 
         Raises:
-            ConfigError: There is one.
+            ConfigError: There is one; or ``arguments`` is one text, of which each letter would be a word.
         """
+        if isinstance(self.arguments, str):
+            message = f"arguments of job {self.job!r} must be a list of words, not text"
+            raise ConfigError(message, hint="write ['--full-refresh'], for instance")
         known = {**_SET_HERE, **({"--until": "until_interval_end gives it already"} if ends else {})}
         for word in self.arguments:
             option = word.partition("=")[0]
@@ -77,19 +80,6 @@ class Command:
                 raise ConfigError(f"arguments of job {self.job!r} must not have {option}", hint=known[option])
         if not self.executable or not all(self.executable):
             raise ConfigError("executable is empty", hint="leave it out, or name the command enrich on the worker")
-
-
-def list_arguments(arguments: Sequence[str], job: str) -> tuple[str, ...]:
-    """Return further options of ``enrich run`` as a list of words.
-
-    Raises:
-        ConfigError: They are one text, of which each letter would be a word.
-    """
-    if isinstance(arguments, str):
-        raise ConfigError(
-            f"arguments of job {job!r} must be a list of words, not text", hint="write ['--full-refresh'], for instance"
-        )
-    return tuple(arguments)
 
 
 def decide(exit_code: int) -> Verdict:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from enrich.airflow.command import Child, Command, decide, describe_end, describe_success, list_arguments, read_result
+from enrich.airflow.command import Child, Command, decide, describe_end, describe_success, read_result
 
 try:
     from airflow.sdk import DAG, Asset, BaseOperator, TaskGroup
@@ -113,6 +113,4 @@ class EnrichRunOperator(BaseOperator):
             self._child.end()
 
     def _command(self) -> Command:
-        return Command(
-            self.project_dir, self.job, self.target, self.executable, list_arguments(self.arguments, self.job)
-        )
+        return Command(self.project_dir, self.job, self.target, self.executable, self.arguments)

@@ -14,7 +14,6 @@ import re
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from enrich.base.files import WholeFile
@@ -47,23 +46,7 @@ _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 SampleLabels = tuple[tuple[str, str], ...]  # further labels of a sample, after `job` and `deployment`
 
 
-@dataclass
-class JobFigures:
-    """The samples of one job in one deployment: family -> further labels -> value."""
-
-    samples: dict[str, dict[SampleLabels, float]] = field(default_factory=dict)
-
-    def put(self, family: str, values: Mapping[SampleLabels, float]) -> None:
-        """Let ``values`` take the place of a family's samples; none: take them out."""
-        self.samples[family] = dict(values)
-
-    def add(self, family: str, values: Mapping[SampleLabels, float]) -> None:
-        """Add ``values`` to a family's samples."""
-        known = self.samples.setdefault(family, {})
-        for labels, value in values.items():
-            known[labels] = known.get(labels, 0) + value
-
-
+JobFigures = dict[str, dict[SampleLabels, float]]  # the samples of one job: family -> further labels -> value
 Figures = dict[tuple[str, str], JobFigures]  # (deployment, job) -> its samples
 
 
@@ -100,12 +83,12 @@ def write_metrics(
             with suppress(ValueError):
                 value = float(match[3])
                 if place[0] is not None and place[1] is not None:
-                    samples = figures.setdefault((place[0], place[1]), JobFigures()).samples
+                    samples = figures.setdefault((place[0], place[1]), {})
                     samples.setdefault(match[1], {})[tuple(labels.items())] = value
         name, jobs = deployment
         kept = {place: each for place, each in figures.items() if place[0] != name or place[1] in jobs}
         for result in results:
-            update_figures(kept.setdefault((name, result.job), JobFigures()), result, lags.get(result.job, {}))
+            update_figures(kept.setdefault((name, result.job), {}), result, lags.get(result.job, {}))
         whole.write(format_figures(kept))
 
 
@@ -125,32 +108,38 @@ def update_figures(figures: JobFigures, result: JobResult, lags: Mapping[str, fl
 
     The lag is an exception: a figure of an earlier run would say that nothing has waited since.
     """
-    figures.add("runs_total", {(("status", each),): int(each == result.status) for each in _STATUSES})
+
+    def add(family: str, label: str, values: Mapping[str, float]) -> None:
+        known = figures.setdefault(family, {})
+        for each, value in values.items():
+            known[((label, each),)] = known.get(((label, each),), 0) + value
+
+    add("runs_total", "status", {each: int(each == result.status) for each in _STATUSES})
     if result.status == SKIPPED:
         return
     now = round(time.time(), 3)
-    figures.put("last_run_timestamp_seconds", {(): now})
-    figures.put("last_exit_code", {(): result.exit_code})
-    figures.put("duration_seconds", {(): result.seconds})
-    figures.put("stage_duration_seconds", {(("stage", name),): each for name, each in result.stages.items()})
-    figures.put("lag_seconds", {(("source", alias),): round(each, 3) for alias, each in lags.items()})
+    figures["last_run_timestamp_seconds"] = {(): now}
+    figures["last_exit_code"] = {(): result.exit_code}
+    figures["duration_seconds"] = {(): result.seconds}
+    figures["stage_duration_seconds"] = {(("stage", name),): each for name, each in result.stages.items()}
+    figures["lag_seconds"] = {(("source", alias),): round(each, 3) for alias, each in lags.items()}
     if result.exit_code == 0:
         counts = result.counts
-        figures.put("last_success_timestamp_seconds", {(): now})
+        figures["last_success_timestamp_seconds"] = {(): now}
         written = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
-        figures.add("rows_total", {(("change", change),): rows for change, rows in written.items()})
+        add("rows_total", "change", written)
     if result.exit_code == 0 or result.status == BLOCKED:
-        figures.put("quarantine_rows", {(): result.quarantine.rows if result.quarantine is not None else 0})
+        figures["quarantine_rows"] = {(): result.quarantine.rows if result.quarantine is not None else 0}
     if any(each.success is not None or each.error is not None for each in result.findings):
         failing = [each.action for each in result.findings if each.is_failing]
-        figures.put("findings_failing", {(("action", each),): failing.count(each) for each in _ACTIONS})
+        figures["findings_failing"] = {(("action", each),): failing.count(each) for each in _ACTIONS}
     if result.state is not None:
         state = result.state
-        figures.put("target_rows", {(): state.rows})
-        figures.put("rules_failing", {(): sum(bool(rule.failed) or rule.error is not None for rule in state.rules)})
+        figures["target_rows"] = {(): state.rows}
+        figures["rules_failing"] = {(): sum(bool(rule.failed) or rule.error is not None for rule in state.rules)}
         references = {alias: (each.matched, each.rows - each.null_references) for alias, each in state.lookups.items()}
         shares = {alias: matched / rows for alias, (matched, rows) in references.items() if rows > 0}
-        figures.put("match_ratio", {(("lookup", alias),): share for alias, share in shares.items()})
+        figures["match_ratio"] = {(("lookup", alias),): share for alias, share in shares.items()}
 
 
 # --- the text format -------------------------------------------------------------------------------------------------
@@ -162,7 +151,7 @@ def format_figures(figures: Figures) -> str:
     for family, (kind, meaning) in FAMILIES.items():
         name, samples = f"{_PREFIX}{family}", []
         for (deployment, job), each in sorted(figures.items()):
-            for further, value in each.samples.get(family, {}).items():
+            for further, value in each.get(family, {}).items():
                 labels = (("job", job), ("deployment", deployment), *further)
                 told = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels)
                 number = int(value) if float(value).is_integer() else repr(float(value))

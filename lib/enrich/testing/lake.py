@@ -11,9 +11,8 @@ from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.base.names import find_quarantine, identify
-from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
-from enrich.delta.tables import CHANGE_FEED, quote_name
+from enrich.delta.tables import CHANGE_FEED, make_arrow_schema, quote_name
 from enrich.project.project import Project
 from enrich.testing.cells import CellError, read_type, type_cell
 from enrich.testing.differ import assert_same_rows
@@ -108,14 +107,13 @@ class Lake:
         rows are replaced or added by their keys.
         """
         import pyarrow as pa
-        from deltalake import Schema, write_deltalake
+        from deltalake import write_deltalake
 
         self.keys[name] = key
         if self.exists(name):
             self.commit(name, "upsert", rows)
             return
-        schema = pa.schema(Schema.from_json(json.dumps(build_struct(columns))).to_arrow())
-        data = pa.Table.from_pylist([dict(row) for row in rows], schema)
+        data = pa.Table.from_pylist([dict(row) for row in rows], make_arrow_schema(columns))
         write_deltalake(self.path(name), data, configuration={CHANGE_FEED: "true"})
 
     def columns(self, name: str) -> dict[str, DataType] | None:
