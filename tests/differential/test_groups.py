@@ -39,7 +39,7 @@ class Ways(logging.Handler):
         self.moved = self.anew = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        found = re.search(r"(\d+) groups move by the changes, (\d+) are computed anew", record.getMessage())
+        found = re.search(r"groups that move by the changes: (\d+); computed anew: (\d+)", record.getMessage())
         if found:
             self.moved, self.anew = self.moved + int(found[1]), self.anew + int(found[2])
 

@@ -8,8 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,10 +18,12 @@ from deltalake import DeltaTable
 
 import enrich.demo as directory
 from enrich.answers.reasons import MATCHED, list_meanings
+from enrich.answers.verification import DIFFERENT, EQUAL, Check, Discrepancy, VerifyResult
 from enrich.base.errors import ConfigError
 from enrich.demo import (
     MARKER,
     PROJECT,
+    PROVEN,
     Row,
     add_sources,
     draw_changes,
@@ -29,6 +32,7 @@ from enrich.demo import (
     list_aliases,
     list_columns,
     play,
+    prove_targets,
     read_sections,
     start_over,
 )
@@ -142,8 +146,9 @@ def test_changes_are_shown_as_old_and_new() -> None:
     assert draw_changes(part, before, before) == "2 rows as before"
 
 
-def test_readme_shows_the_table_that_the_story_ends_with() -> None:
-    path = ROOT / "README.md"
+@pytest.mark.parametrize("page", ["README.md", "docs/groups.md"])
+def test_pages_show_the_table_that_a_part_ends_with(page: str) -> None:
+    path = ROOT / page
     text = path.read_text(encoding="utf-8")
 
     def drawn(found: re.Match[str]) -> str:
@@ -157,6 +162,23 @@ def test_readme_shows_the_table_that_the_story_ends_with() -> None:
         path.write_text(fresh, encoding="utf-8")
     assert BLOCK.search(fresh)
     assert path.read_text(encoding="utf-8") == fresh
+
+
+@pytest.mark.parametrize("wrong", [None, True, False])
+def test_the_groups_end_with_both_ways_of_verifying(monkeypatch: pytest.MonkeyPatch, wrong: bool | None) -> None:
+    """A table that is not equal, by either way, fails the demo."""
+    lines = list[str]()
+
+    def verify(project: object, jobs: Sequence[str], *, quick: bool, spark: object) -> VerifyResult:
+        joined, grouped = jobs
+        last = Check(grouped, DIFFERENT, target=Discrepancy(surplus=1)) if quick is wrong else Check(grouped, EQUAL)
+        return VerifyResult("", "dev", (Check(joined, EQUAL, target_version=3), last))
+
+    monkeypatch.setattr(directory, "verify", verify)
+    stage: Any = SimpleNamespace(project=None, spark=None)
+    assert prove_targets(stage, section(PROVEN), lines.append) is (wrong is None)
+    assert [line for line in lines if "sales_with" in line] == ["  sales_with_merchant: equal, at version 3"] * 2
+    assert lines.count("  sales_by_merchant: different, 1 surplus") == (wrong is not None)
 
 
 # --- the directory ---------------------------------------------------------------------------------------------------
@@ -286,4 +308,4 @@ def test_a_round_that_is_not_as_the_story_says_fails_the_demo(
     text = "\n".join(lines)
     assert "expected created, found unchanged" in text
     assert "FAIL" in text
-    assert "rounds were NOT as expected" in text
+    assert "rounds or checks were NOT as expected" in text

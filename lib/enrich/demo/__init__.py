@@ -15,6 +15,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from enrich.answers.reasons import MATCHED, format_keys
+from enrich.answers.verification import EQUAL, verify
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_finding, format_table, format_window
 from enrich.base.errors import ConfigError
@@ -49,6 +50,7 @@ PROJECT = Path(__file__).parent / "project"
 PARTS = ("conf", "jobs", "expectations")
 STORY = Path(__file__).parent / "story"
 FIRST = "consents"  # the part that is played when none is named
+PROVEN = "groups"  # the part that ends with `enrich verify`
 
 
 def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
@@ -67,9 +69,13 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     stage = Stage(project, get_session(), Lake(home / "lake"), mend_file)
     if any(list_aliases(section) for section in chosen):
         say(LEGEND)
-    wrong = sum(play_section(stage, section, say) for section in chosen)
+    wrong = 0
+    for section in chosen:
+        wrong += play_section(stage, section, say)
+        if name_section(section.file) == PROVEN:
+            wrong += not prove_targets(stage, section, say)
     say(f"\nThe report about all runs is {write_latest(stage.project)}")
-    verdict = f"{wrong} rounds were NOT as expected" if wrong else "Every round was as expected"
+    verdict = f"{wrong} rounds or checks were NOT as expected" if wrong else "Every round was as expected"
     say(f"{verdict} in {time.monotonic() - began:.0f} s. To continue: enrich --project-dir {directory} run")
     if others := [name for name in list_names() if names and name not in names]:
         say(f"enrich demo --all plays the other parts too, and --section NAME one of them: {', '.join(others)}")
@@ -123,6 +129,19 @@ def play_section(stage: Stage, section: Scenario, say: Say) -> int:
     return wrong
 
 
+def prove_targets(stage: Stage, section: Scenario, say: Say) -> bool:
+    """Compare a part's targets with what their commits say, then with what their sources give; tell if all are so."""
+    equal = True
+    for quick in (True, False):
+        asked = "--quick: do the tables hold what their commits say?" if quick else "(whole): what their sources give?"
+        say(f"\nenrich verify {asked}")
+        for each in verify(stage.project, section.jobs, quick=quick, spark=stage.spark).jobs:
+            told = each.error or ", ".join(each.differences) or f"at version {each.target_version}"
+            say(f"  {each.job}: {each.status}, {told}")
+            equal = equal and each.status == EQUAL
+    return equal
+
+
 def mend_file(project: Project, report: KeyReport) -> Project:
     """Write the suggested lines into the job file of the demo's own project, and return the project as it is then."""
     file = project.dir / report.file
@@ -146,8 +165,13 @@ def add_sources(text: str, lines: Mapping[str, str]) -> str:
 
 
 def list_names() -> list[str]:
-    """Return the names of the sections, in order: ``consents`` for ``1_consents.yml``."""
-    return [path.stem.partition("_")[2] for path in sorted(STORY.glob("*.yml"))]
+    """Return the names of the sections, in order."""
+    return [name_section(path) for path in sorted(STORY.glob("*.yml"))]
+
+
+def name_section(file: str | Path) -> str:
+    """Return ``consents`` for ``1_consents.yml``."""
+    return Path(file).stem.partition("_")[2]
 
 
 def read_sections(project: Project, names: tuple[str, ...] = ()) -> list[Scenario]:

@@ -102,7 +102,7 @@ def _compute_affected(run: Run, changed: Changes, affected: Affected) -> DataFra
     moved = run.keep(moved)
     others = moved.where(~F.col(_SURE)).select(*names)
     (count,), ranges = count_with_ranges(others, names)
-    log.info("%s: %d groups move by the changes, %d are computed anew", spec.job, affected.count - count, count)
+    log.info("%s: groups that move by the changes: %d; computed anew: %d", spec.job, affected.count - count, count)
     cells = [F.expr(cell.expression).alias(cell.name) for cell in spec.cells]
     frame = moved.where(F.col(_SURE) & F.col(LIVE)).select(*names, LIVE, *cells)
     if not count:
