@@ -191,7 +191,7 @@ def test_planted_who_does_not_look_before_it_commits(forgetful: Shop, monkeypatc
         forgetful.change("checked")
         assert forgetful.lab.run("checked").status == "updated"
         let_numbers_go(forgetful)
-        monkeypatch.setattr(publish, "_find_winner", lambda *_: None)
+        monkeypatch.setattr(publish, "refuse_if_beaten", lambda *_, **__: None)
         assert sleeper.finished().exit_code == 6
     assert forgetful.lab.run("checked").exit_code == 6
 

@@ -5,7 +5,8 @@
 A state is a lake, the runs that wait in it, and what was done that may be refused. An act is what somebody does: writes
 to a source, restores, kills a run, starts a second one, gives ``--since``. The next step of a run that is there costs
 nothing, nor does the start of a run where none is. States are visited by the number of acts that lead to them, each
-once, so that the first trace to a fault is a shortest one; with it, the explorer stops.
+once, so that no trace to a fault has fewer acts than the first one; with it, the explorer stops. States that differ in
+names of runs alone are one: what nothing knows yet has the first free name, and may have another one in the next line.
 
 In every state, whatever runs there are die, and runs that nothing disturbs finish: target and quarantine must be what
 the job gives for the sources as they are, at the versions that the target records. A run that ends with 0 must have
@@ -17,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import tempfile
 import time
@@ -47,7 +47,21 @@ class State(NamedTuple):
     @property
     def key(self) -> int:
         """A hash of all that matters."""
-        return hash((self.lake, self.away, tuple(each.key for each in self.live), self.excuses))
+        return hash((self.lake, self.away, *((each.run_id, each.key) for each in self.live), self.excuses))
+
+    def rename(self) -> State:
+        """Return the state with runs that nothing knows by the first free names, so that equal states are the same."""
+        known = self.lake.names.union(*(each.names for each in self.live))
+        strangers = sorted((each for each in self.live if each.run_id not in known), key=lambda each: each.key)
+        others = [each for each in self.live if each.run_id in known]
+        free = list_free({*known, *(each.run_id for each in others)})
+        live = [*others, *[each._replace(run_id=name) for each, name in zip(strangers, free, strict=False)]]
+        return self._replace(live=tuple(sorted(live, key=lambda each: each.run_id)))
+
+
+def list_free(taken: set[str]) -> Iterator[str]:
+    """Yield names of runs that are not taken."""
+    return (name for name in (f"{number:04x}" for number in range(1, 1000)) if name not in taken)
 
 
 Trace = tuple[str, Any] | None  # the last act, and the trace before it
@@ -76,7 +90,7 @@ class Fault(Exception):
 def begin() -> State:
     """Return a lake in which nothing has run."""
     left, right = (
-        Table.of(uri, (Commit("WRITE", rows),)) for uri, rows in ((LEFT, (("a", "5"),)), (RIGHT, ((SHOP, "u"),)))
+        Table.of(uri, Commit("WRITE", rows)) for uri, rows in ((LEFT, (("a", "5"),)), (RIGHT, ((SHOP, "u"),)))
     )
     return State(Lake(left, right))
 
@@ -86,6 +100,11 @@ def order(state: State) -> Acts:
     return _write(state, "left", "a", ("5", BAD, None))
 
 
+def another(state: State) -> Acts:
+    """Write another order, one that is held back, or delete it."""
+    return _write(state, "left", "b", ("5", BAD, None))
+
+
 def shop(state: State) -> Acts:
     """Rename the shop, or delete it."""
     return _write(state, "right", SHOP, ("u", "v", None))
@@ -93,25 +112,31 @@ def shop(state: State) -> Acts:
 
 def _write(state: State, place: str, key: str, values: tuple[str | None, ...]) -> Acts:
     table: Table = getattr(state.lake, place)
+    there = dict(table.rows)
     for value in values:
-        if dict(table.rows).get(key) != value:
-            rows = () if value is None else ((key, value),)
+        if there.get(key) != value:
+            rows = {**there, key: value}
+            after = table.put("WRITE", tuple(sorted((k, v) for k, v in rows.items() if v is not None)))
             said = "is deleted" if value is None else f"becomes {value!r}"
-            lake = state.lake.but(**{place: table.put("WRITE", rows)})
-            yield f"{NAMES[place]}: {key!r} {said}", state._replace(lake=lake)
+            yield f"{NAMES[place]}: {key!r} {said}", state._replace(lake=state.lake.but(**{place: after}))
+
+
+def is_any_late(state: State) -> bool:
+    """Tell whether a run has looked for the last time at what it is about to write to."""
+    return any(each.place == "commit" for each in state.live)
 
 
 def restore(state: State) -> Acts:
-    """Take a table back to a version: the orders, the target, the quarantine."""
-    for place in ("left", "target", "beside"):
+    """Take a table back to a version."""
+    for place, name in NAMES.items():
         table: Table | None = getattr(state.lake, place)
         for version in range(max(table.oldest, table.kept), table.version) if table is not None else ():
             assert table is not None
             after = table.put("RESTORE", table.commits[version].rows, None, version)
-            # A run that has compared its rows may append them to what comes back; it sees that, and ends with 6.
-            is_late = place == "target" and any(each.place in ("commit", "committed") for each in state.live)
+            # A run that has looked for the last time may append its rows to what comes back; it sees that at once.
+            is_late = place == "target" and is_any_late(state)
             yield (
-                f"RESTORE of {NAMES[place]} to version {version}",
+                f"RESTORE of {name} to version {version}",
                 state._replace(
                     lake=state.lake.but(**{place: after}),
                     excuses=state.excuses | (FOREIGN if is_late else 0),
@@ -146,12 +171,12 @@ def intrude(state: State) -> Acts:
 
 
 def optimize(state: State) -> Acts:
-    """Put files of target or quarantine together."""
-    for place in ("target", "beside"):
+    """Put files of a table together."""
+    for place, name in NAMES.items():
         table: Table | None = getattr(state.lake, place)
         if table is not None and table.commits[-1].operation != "OPTIMIZE":
             after = table.put("OPTIMIZE", table.rows, changes=False)
-            yield f"OPTIMIZE of {NAMES[place]}", state._replace(lake=state.lake.but(**{place: after}))
+            yield f"OPTIMIZE of {name}", state._replace(lake=state.lake.but(**{place: after}))
 
 
 def lose_feed(state: State) -> Acts:
@@ -165,13 +190,13 @@ def lose_feed(state: State) -> Acts:
 
 def vacuum(state: State) -> Acts:
     """Remove all files but those of the latest version."""
-    for place in ("left", "right"):
-        table: Table = getattr(state.lake, place)
-        if table.kept < table.version:
+    for place, name in NAMES.items():
+        table: Table | None = getattr(state.lake, place)
+        if table is not None and table.kept < table.version:
             lake = state.lake.but(**{place: table.but(blind=table.version, kept=table.version)})
-            excuses = state.excuses | LOST
+            excuses = state.excuses | (LOST if place in ("left", "right") else 0)
             yield (
-                f"VACUUM of {NAMES[place]} keeps version {table.version} alone",
+                f"VACUUM of {name} keeps version {table.version} alone",
                 state._replace(lake=lake, excuses=excuses),
             )
 
@@ -182,11 +207,11 @@ def replace_source(state: State) -> Acts:
     if state.away is not None:
         yield "the old orders come back", state._replace(lake=state.lake._replace(left=state.away), away=None)
         return
-    other = Table.of(f"{LEFT}/again", left.commits[:1])
+    other = Table.of(f"{LEFT}/again", left.commits[0])
     lake = state.lake._replace(left=other)
     yield "the orders are dropped and created again", State(lake, left, state.live, excuses)
     if left.version:
-        lake = state.lake._replace(left=left.but(commits=left.commits[:-1], kept=0, blind=0))
+        lake = state.lake._replace(left=Table.of(left.id, *left.commits[:-1]))
         yield "the orders are replaced by a backup that lacks a commit", State(lake, left, state.live, excuses)
 
 
@@ -197,7 +222,8 @@ def forget(state: State) -> Acts:
         if table is None:
             continue
         lake = state.lake
-        if table.number is not None:
+        # No number is so young and forgotten that a run has not seen it right before its commit.
+        if table.number is not None and not is_any_late(state):
             yield (
                 f"Delta forgets the number of {NAMES[place]}",
                 state._replace(lake=lake.but(**{place: table.but(number=None)})),
@@ -214,13 +240,17 @@ def drop(state: State) -> Acts:
     """Drop target or quarantine."""
     for place in ("target", "beside"):
         if getattr(state.lake, place) is not None:
-            yield f"{NAMES[place]} is dropped", state._replace(lake=state.lake.but(**{place: None}))
+            lake = state.lake.but(**{place: None})
+            # A run that has looked for the last time may append its rows to a table of which nothing else is left.
+            excuses = state.excuses | (LOST if place == "target" and is_any_late(state) else 0)
+            yield f"{NAMES[place]} is dropped", state._replace(lake=lake, excuses=excuses)
 
 
 ACTS: dict[str, Callable[[State], Acts]] = {
     each.__name__: each
     for each in (
         order,
+        another,
         shop,
         restore,
         restore_to_a_time,
@@ -233,8 +263,8 @@ ACTS: dict[str, Callable[[State], Acts]] = {
         drop,
     )
 }
-OF_RUNS = ("kill", "lose", "second", "since", "refresh")
-"""What is done to runs: they die, they lose answers of commits; a second one comes; others options."""
+OF_RUNS = ("kill", "lose", "second", "since", "refresh", "merge", "repair")
+"""What is done to runs: they die, they lose answers of commits; a second one comes; others options; no positions."""
 
 
 # --- the promise ------------------------------------------------------------------------------------------------------
@@ -265,8 +295,8 @@ def find_rows(state: State, uri: str, mark: dict[str, Any]) -> Rows | None:
 def judge_end(state: State, ended: Ended) -> str | None:
     """Return what is wrong with what a run has left that ended with 0; None for nothing."""
     target, beside = state.lake.target, state.lake.beside
-    if ended.code or ended.version is None or target is None or ended.version > target.version:
-        return None
+    if ended.code or ended.version is None or target is None or ended.table != target.id:
+        return None  # it is another target by now
     record = find_record(target, ended.version)
     if record is None:
         return f"exit 0 ({ended.status}) over rows of another writer in the target"
@@ -292,25 +322,18 @@ class Explorer:
     """What was found so far."""
 
     player: Player
-    seen: set[int] = field(default_factory=set)
-    finished: dict[Any, str | None] = field(default_factory=dict)
+    seen: set[int] = field(default_factory=set)  # hashes of states
+    finished: set[int] = field(default_factory=set)  # hashes of lakes from which the promise comes back
     counts: Counter[str] = field(default_factory=Counter)
-
-    def name_run(self, state: State) -> str:
-        """Return the first name of a run that nothing in a state knows, so that equal states are the same."""
-        taken = {each.run_id for each in state.live} | {each[1] for each in state.lake.runs}
-        for table in (state.lake.target, state.lake.beside):
-            for each in table.commits if table is not None else ():
-                if each.record is not None:
-                    taken |= set(re.findall(r'run(?:_id)?":"(\w+)"', each.record))
-        return next(name for name in (f"{number:04x}" for number in range(1, 1000)) if name not in taken)
+    enough: int = 0  # how many are seen in the end
 
     def finish(self, state: State) -> str | None:
         """Let runs that nobody disturbs finish, and return what is wrong then; None for nothing."""
-        key = (state.lake, state.excuses)
-        if key not in self.finished:
-            self.finished[key] = self._finish(state._replace(live=(), away=None))
-        return self.finished[key]
+        key = hash((state.lake, state.excuses))
+        if key in self.finished:
+            return None
+        self.finished.add(key)
+        return self._finish(state._replace(live=(), away=None))
 
     def _finish(self, state: State) -> str | None:
         options: dict[str, Any] = {}
@@ -337,7 +360,7 @@ class Explorer:
 
     def run(self, state: State, options: dict[str, Any]) -> tuple[Ended, State]:
         """Run the job once, undisturbed."""
-        found: Stop | Ended = self.player.begin(self.name_run(state), **options)
+        found: Stop | Ended = self.player.begin(next(list_free(state.lake.names)), **options)
         lake = state.lake
         while isinstance(found, Stop):
             found, lake = self.player.step(found, lake)
@@ -357,70 +380,110 @@ class Explorer:
             return "the record does not name the sources' versions"
         return None
 
-    def expand(self, state: State, acts: frozenset[str]) -> Iterator[tuple[int, str, State]]:
-        """Yield what may happen next: how many acts it is, in words, and the state after it."""
+    def go_on(self, state: State) -> Acts:
+        """Yield what happens by itself: the next step of each run, or the start of one where there is none."""
+        for place in range(len(state.live)):
+            yield self._step(state, place)
+        if not state.live:
+            yield self._start(state, "", {})
+
+    def _step(self, state: State, place: int, *, loses: bool = False) -> tuple[str, State]:
+        stop, others = state.live[place], (*state.live[:place], *state.live[place + 1 :])
+        found, lake = self.player.step(stop, state.lake, loses=loses)
+        said = f"run {stop.run_id} goes on from {stop.place!r}{', whose answer is lost,' if loses else ''} "
+        if isinstance(found, Stop):
+            return f"{said}to {found.place!r}", state._replace(lake=lake, live=(*others, found)).rename()
+        self.counts[f"exit {found.code} {found.status}"] += 1
+        said += f"and ends with {found.code} ({found.error or found.status})"
+        after = state._replace(lake=lake, live=others).rename()
+        if wrong := judge_end(after, found):
+            raise Fault(wrong, (said, None))
+        return said, after
+
+    def act(self, state: State, acts: frozenset[str]) -> Acts:
+        """Yield what somebody may do."""
         live = state.live
         for place, stop in enumerate(live):
-            others = (*live[:place], *live[place + 1 :])
-            for loses in (False, True) if "lose" in acts and stop.place in ("commit", "committed") else (False,):
-                found, lake = self.player.step(stop, state.lake, loses=loses)
-                after = state._replace(lake=lake, live=others)
-                said = f"run {stop.run_id} goes on from {stop.place!r}{', whose answer is lost,' if loses else ''} "
-                if isinstance(found, Stop):
-                    yield int(loses), f"{said}to {found.place!r}", after._replace(live=_sort(*others, found))
-                else:
-                    self.counts[f"exit {found.code} {found.status}"] += 1
-                    said += f"and ends with {found.code} ({found.error or found.status})"
-                    if wrong := judge_end(after, found):
-                        raise Fault(wrong, (said, None))
-                    yield int(loses), said, after
+            if "lose" in acts and stop.place in ("commit", "committed"):
+                yield self._step(state, place, loses=True)
             if "kill" in acts:
-                yield 1, f"run {stop.run_id} is killed at {stop.place!r}", state._replace(live=others)
+                others = (*live[:place], *live[place + 1 :])
+                yield f"run {stop.run_id} is killed at {stop.place!r}", state._replace(live=others).rename()
         if len(live) < LONGEST and (not live or "second" in acts):
-            yield from self._start(state, acts, cost=int(bool(live)))
+            for words, options in list_options(state, acts):
+                yield self._start(state, words, options)
         for name in acts & ACTS.keys():
-            for said, after in ACTS[name](state):
-                yield 1, said, after
+            yield from ACTS[name](state)
 
-    def _start(self, state: State, acts: frozenset[str], cost: int) -> Iterator[tuple[int, str, State]]:
-        name = self.name_run(state)
-        asked: list[tuple[str, dict[str, Any]]] = [("", {})]
-        if "since" in acts and state.lake.target is not None:
-            versions = range(state.lake.left.version)
-            asked += [(f" --since orders=v{each}", {"since": (("orders", each),)}) for each in versions]
-        if "refresh" in acts and state.lake.target is not None:
-            asked.append((" --full-refresh", {"full_refresh": True}))
-        for words, options in asked:
-            live = _sort(*state.live, self.player.begin(name, **options))
-            yield cost + bool(words), f"run {name} starts{words}", state._replace(live=live)
+    def _start(self, state: State, words: str, options: dict[str, Any]) -> tuple[str, State]:
+        name = next(list_free(state.lake.names.union(*({each.run_id, *each.names} for each in state.live))))
+        run = self.player.begin(name, **options)
+        return f"run {name} starts{words}", state._replace(live=(*state.live, run)).rename()
+
+    def lead(self, *acts: str) -> State:
+        """Return the state to which acts lead, by how their names begin; a run is played to its end."""
+        state = begin()
+        for each in acts:
+            found = (*self.act(state, frozenset(ACTS)), *self.go_on(state))
+            state = next(after for said, after in found if said.startswith(each))
+            while state.live:
+                ((_, state),) = self.go_on(state)
+        return state
 
     def explore(self, first: State, acts: frozenset[str], bound: int, most: int) -> int:
-        """Visit all states that up to ``bound`` acts lead to, or ``most`` of them; raise the first Fault."""
-        levels: list[deque[tuple[State, Trace]]] = [deque() for _ in range(bound + 1)]
-        levels[0].append((first, None))
+        """Visit all states that up to ``bound`` acts lead to, or ``most`` of them; raise the first Fault.
+
+        Return how many there were. Those of fewer acts come first; those of the last act are not kept.
+        """
         start = len(self.seen)
-        for cost, level in enumerate(levels):
-            while level:
-                state, trace = level.popleft()
+        self.enough = start + most
+        level: Iterator[tuple[State, Trace]] = iter([(first, None)])
+        for _ in range(bound):
+            level = self._follow(deque(self._settle(level)), lambda state: self.act(state, acts))
+        deque(self._settle(level), 0)
+        return len(self.seen) - start
+
+    def _settle(self, level: Iterator[tuple[State, Trace]]) -> Iterator[tuple[State, Trace]]:
+        """Visit states, and all that come of them by themselves; yield those that were not seen before."""
+        for each in level:
+            waiting = deque([each])
+            while waiting and len(self.seen) < self.enough:
+                state, trace = waiting.popleft()
                 key = state.key
                 if key in self.seen:
                     continue
-                if len(self.seen) - start >= most:
-                    return most
                 self.seen.add(key)
                 if wrong := self.finish(state):
                     raise Fault(wrong, trace)
-                try:
-                    for more, said, after in self.expand(state, acts):
-                        if cost + more <= bound:
-                            levels[cost + more].append((after, (said, trace)))
-                except Fault as fault:
-                    raise Fault(fault.what, (fault.trace[0], trace)) from None  # type: ignore[index]
-        return len(self.seen) - start
+                yield state, trace
+                waiting.extend(self._follow(deque([(state, trace)]), self.go_on))
+
+    def _follow(self, states: deque[tuple[State, Trace]], by: Callable[[State], Acts]) -> Iterator[tuple[State, Trace]]:
+        """Yield what each of the states leads to, and forget it."""
+        while states:
+            state, trace = states.popleft()
+            try:
+                for said, after in by(state):
+                    yield after, (said, trace)
+            except Fault as fault:
+                raise Fault(fault.what, (fault.trace[0], trace)) from None  # type: ignore[index]
 
 
-def _sort(*live: Stop) -> tuple[Stop, ...]:
-    return tuple(sorted(live, key=lambda each: each.run_id))
+def list_options(state: State, acts: frozenset[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield how a run may be asked for that does not start by itself."""
+    if state.live:
+        yield "", {}
+    if state.lake.target is None:
+        return
+    if "since" in acts:
+        for version in range(state.lake.left.version):
+            yield f" --since orders=v{version}", {"since": (("orders", version),)}
+    if "refresh" in acts:
+        yield " --full-refresh", {"full_refresh": True}
+    if "merge" in acts:
+        yield ", by MERGE", {"merges": True}
+    if "repair" in acts:
+        yield " as verify --repair", {"repair": True}
 
 
 def main(arguments: list[str] | None = None) -> int:

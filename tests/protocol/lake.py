@@ -1,7 +1,8 @@
 """Model a lake: Delta tables as values, and what reads and writes them in the product's place of Delta and Spark.
 
 A table is an immutable value: commits with all rows, the record in them, what a RESTORE names; the transaction number
-that Delta remembers; how far log, feed and files are gone. One value is one object: lakes are compared by identities.
+that Delta remembers; how far log, feed and files are gone. One value is one object: lakes are compared by identities,
+and remembered by hashes.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary
 
 from pyspark.errors import PySparkException
 from pyspark.sql import types as T
@@ -44,52 +46,73 @@ class Commit(NamedTuple):
 
 
 class Table:
-    """One state of one Delta table, made by ``Table.of`` alone: equal ones are the same object."""
+    """One state of one Delta table, made by ``Table.of`` alone: of equal ones there is never more than one object.
 
-    known: dict[tuple[Any, ...], Table] = {}  # noqa: RUF012 - all that there ever was
-    __slots__ = ("blind", "commits", "id", "kept", "number", "oldest", "stamps")
+    Its hash is that of all that it is, and stays when nobody has the object any more.
+    """
+
+    known: ClassVar[WeakValueDictionary[int, Table]] = WeakValueDictionary()
+    __slots__ = ("__weakref__", "blind", "commits", "id", "kept", "mark", "names", "number", "oldest", "stamps", "told")
     id: str
     commits: tuple[Commit, ...]
     number: int | None
     oldest: int
     blind: int
     kept: int
-    stamps: tuple[str, ...]
+    stamps: tuple[str, ...]  # what tells each commit, and all before it, from any other
+    names: frozenset[str]  # the runs that its commits name
+    told: int  # a hash of id and commits
+    mark: int  # a hash of everything
 
     @staticmethod
-    def of(
-        id: str,  # noqa: A002
-        commits: tuple[Commit, ...],
-        number: int | None = None,
-        oldest: int = 0,
-        blind: int = 0,
-        kept: int = 0,
-    ) -> Table:
-        """Return the one object of a state.
+    def of(id: str, *commits: Commit) -> Table:  # noqa: A002
+        """Return a table that has these commits."""
+        table = Table._find(hash(id), (id, (), (), frozenset()), (None, 0, 0, 0))
+        for each in commits:
+            table = table._add(each)
+        return table
 
-        ``number``: the highest ``txnVersion`` that Delta remembers. ``oldest``: the first version that the log has.
-        ``blind``: up to this version the feed tells no changes any more. ``kept``: the first version with its files.
+    @staticmethod
+    def _find(told: int, log: tuple[Any, ...], facts: tuple[Any, ...]) -> Table:
+        """Return the one object of a state, by the hash of its log: id, commits, stamps, names.
+
+        ``facts``: the highest ``txnVersion`` that Delta remembers; the first version that the log has; up to which
+        version the feed tells no changes any more; the first version with its files.
         """
-        key = (id, commits, number, oldest, blind, kept)
-        found = Table.known.get(key)
+        mark = hash((told, facts))
+        found = Table.known.get(mark)
         if found is None:
-            found = Table.known[key] = Table()
-            found.id, found.commits, found.number, found.oldest, found.blind, found.kept = key
-            stamps, last = [], zlib.crc32(id.encode())
-            for each in commits:  # what tells a commit, and all before it, from any other
-                last = zlib.crc32(repr(each).encode(), last)
-                stamps.append(f"{last:08x}")
-            found.stamps = tuple(stamps)
+            found = Table.known[mark] = Table()
+            found.mark, found.told = mark, told
+            found.id, found.commits, found.stamps, found.names = log
+            found.number, found.oldest, found.blind, found.kept = facts
         return found
 
-    def but(self, **others: Any) -> Table:
+    def __hash__(self) -> int:
+        return self.mark
+
+    @property
+    def _facts(self) -> tuple[Any, ...]:
+        return (self.number, self.oldest, self.blind, self.kept)
+
+    def _add(self, commit: Commit) -> Table:
+        told = hash((self.told, commit))
+        found = Table.known.get(hash((told, self._facts)))
+        if found is None:
+            stamp = f"{zlib.crc32(repr(commit).encode(), int(self.stamps[-1], 16) if self.stamps else 0):08x}"
+            names = self.names | find_names(commit.record or "")
+            log = (self.id, (*self.commits, commit), (*self.stamps, stamp), names)
+            found = Table._find(told, log, self._facts)
+        return found
+
+    def but(self, **others: int | None) -> Table:
         """Return the same table with other facts."""
-        facts = {name: getattr(self, name) for name in ("id", "commits", "number", "oldest", "blind", "kept")}
-        return Table.of(**{**facts, **others})
+        facts = {"number": self.number, "oldest": self.oldest, "blind": self.blind, "kept": self.kept, **others}
+        return Table._find(self.told, (self.id, self.commits, self.stamps, self.names), tuple(facts.values()))
 
     def put(self, *more: Any, **facts: Any) -> Table:
         """Return the table after one more commit, with its fields."""
-        return self.but(commits=(*self.commits, Commit(*more, **facts)))
+        return self._add(Commit(*more, **facts))
 
     @property
     def version(self) -> int:
@@ -102,6 +125,11 @@ class Table:
         return self.commits[-1].rows
 
 
+def find_names(record: str) -> frozenset[str]:
+    """Return the runs that a record names."""
+    return frozenset(re.findall(r'run(?:_id)?": ?"(\w+)"', record))
+
+
 class Lake(NamedTuple):
     """All tables of a project, and its runs table: what it is told, as ``_select`` returns it."""
 
@@ -110,6 +138,14 @@ class Lake(NamedTuple):
     target: Table | None = None
     beside: Table | None = None
     runs: tuple[tuple[Any, ...], ...] = ()  # event, run, number, document
+
+    @property
+    def names(self) -> set[str]:
+        """All runs that anything here names."""
+        found = {each[1] for each in self.runs}
+        for table in (self.target, self.beside):
+            found |= table.names if table is not None else set()
+        return found
 
     def put(self, uri: str, found: Table | None) -> Lake:
         """Return the lake with another table at a place."""
@@ -154,7 +190,7 @@ class Log:
         return self.table.number
 
     def metadata(self) -> SimpleNamespace:
-        return SimpleNamespace(configuration={})
+        return SimpleNamespace(configuration={}, id=self.table.id)
 
 
 def open_log(uri: str) -> Log:
@@ -306,9 +342,7 @@ class Session:
         Here.pause("commit")
         if find_table(uri) is not None:
             raise PySparkException("[TABLE_OR_VIEW_ALREADY_EXISTS]")
-        (record, number), rows = _read_settings(), apply_operations((), self.view.data)
-        made = Table.of(f"{uri}/{json.loads(record)['run_id']}", (Commit("CREATE TABLE", rows, record),), number)
-        Here.lake = Here.lake.put(uri, made)
+        _create(uri, "CREATE TABLE", apply_operations((), self.view.data))
         Here.pause("committed")
 
 
@@ -321,14 +355,23 @@ def _read_settings() -> tuple[str, int]:
     return found[f"{name}commitInfo.userMetadata"], int(found[f"{name}write.txnVersion"])
 
 
+def _create(uri: str, operation: str, rows: Rows) -> None:
+    record, number = _read_settings()
+    made = Table.of(f"{uri}/{json.loads(record)['run_id']}/{number}", Commit(operation, rows, record))
+    Here.lake = Here.lake.put(uri, made.but(number=number))
+
+
 def commit(
     uri: str, operation: str, change: Callable[[Rows], Rows], *, changes: bool = True, overwrites: bool = False
 ) -> None:
     """Commit as Delta does: in one instant over the latest rows, and not at all when the number is known already."""
     Here.pause("commit")
     table, (record, number) = find_table(uri), _read_settings()
-    assert table is not None
-    if table.number is None or table.number < number:
+    if table is None and operation == "MERGE":
+        raise PySparkException("DELTA_MISSING_DELTA_TABLE")
+    if table is None:
+        _create(uri, operation, change(()))
+    elif table.number is None or table.number < number:
         read = table.version if overwrites else None
         found = table.put(operation, change(table.rows), record, None, read, changes).but(number=number)
         Here.lake = Here.lake.put(uri, found)
@@ -348,6 +391,13 @@ def apply_operations(rows: Rows, operations: Iterable[tuple[str, str, str]], *, 
 
 
 _texts: dict[int, tuple[str, Any]] = {}
+
+
+def forget() -> None:
+    """Forget what was read, so that tables go that no state has."""
+    _texts.clear()
+    _read_state.cache_clear()
+    _list_entries.cache_clear()
 
 
 class Runs(RunsTable):
@@ -375,8 +425,3 @@ class Runs(RunsTable):
         (event,) = re.findall(r"event = '(\w+)'", statement)
         numbers = [each["number"] for each in rows if each["event"] == event]
         return [{"target": TARGET, "number": max(numbers)}] if numbers else []
-
-
-def name_runs(record: Mapping[str, Any]) -> set[str]:
-    """Return the runs that a record names."""
-    return {record["run_id"], record["quarantine_run"]} - {None}

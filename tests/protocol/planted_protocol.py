@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from enrich.progress import continuity, cursor, target
-from enrich.steps import publish
+from enrich.steps import publish, source_changes
 from protocol import lake as model
 
 
@@ -100,19 +100,76 @@ def commit_the_target_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(publish, "stage_difference", hasty)
 
 
-PLANTED: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, int]] = {
-    # name -> what plants it; the acts by which it is found; how many of them it takes
-    each.__name__: (each, acts, bound)
-    for each, acts, bound in (
-        (ask_delta_alone, "forget", 1),
-        (ignore_the_quarantine, "order,kill", 3),
-        (ignore_restores, "order,restore", 3),
-        (ignore_table_ids, "order,replace_source", 3),
-        (ignore_commits_of_sources, "order,replace_source", 4),
-        (ignore_numbers, "order,second", 3),
-        (ignore_drift, "intrude", 1),
-        (look_no_more, "order,intrude", 2),
-        (commit_the_cursor_apart, "order,kill", 2),
-        (commit_the_target_first, "order", 2),
+def merge_ranges(patch: pytest.MonkeyPatch) -> None:
+    """Read what ``--since`` names and what a dead run has taken as one range (fault 5).
+
+    Where its feed is gone, its ends are compared alone: what came and went between them stays in the quarantine.
+    """
+    read = source_changes._read_again
+
+    def around(run: Any, alias: str) -> Any:
+        ranges = run.plan.again[alias]
+        whole = min(start for start, _ in ranges), max(end for _, end in ranges)
+        plan, run.plan = run.plan, replace(run.plan, again={**run.plan.again, alias: (whole,)})
+        try:
+            return read(run, alias)
+        finally:
+            run.plan = plan
+
+    patch.setattr(source_changes, "_read_again", around)
+
+
+def ignore_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Take what a log has forgotten between a plan and its commit for nothing."""
+    listed = cursor.list_others_between
+
+    def known(entries: list[dict[str, Any]], bounds: tuple[int, int]) -> tuple[int, ...]:
+        versions = {int(each["version"]) for each in entries}
+        return tuple(each for each in listed(entries, bounds) if each in versions)
+
+    patch.setattr(cursor, "list_others_between", known)
+
+
+def ignore_the_targets_id(patch: pytest.MonkeyPatch) -> None:
+    """Believe the record of a run that was planned on a target that was dropped before its rows were appended."""
+    find = target._walk
+    drop_id = {"table_id": None}
+
+    def believing(entries: list[dict[str, Any]], job: str) -> Any:
+        found = find(entries, job)
+        return replace(found, record={**found.record, **drop_id}) if found.record is not None else found
+
+    patch.setattr(target, "_walk", believing)
+
+
+FED_LATE = ("the orders: 'a' becomes '-'", "the orders: 'a' becomes '5'", "the feed of the orders is lost", "run 0001")
+"""A target over orders of which no feed tells what came and went before it."""
+
+
+class Planted(NamedTuple):
+    """What plants a fault, the acts by which it is found, how many of them it takes, and what was done before."""
+
+    plant: Callable[[pytest.MonkeyPatch], None]
+    acts: str
+    bound: int
+    before: tuple[str, ...] = ()
+
+
+PLANTED: dict[str, Planted] = {
+    each.plant.__name__: each
+    for each in (
+        Planted(ask_delta_alone, "forget", 1),
+        Planted(ignore_the_quarantine, "order,kill", 3),
+        Planted(ignore_restores, "order,restore", 3),
+        Planted(ignore_table_ids, "order,replace_source", 3),
+        Planted(ignore_commits_of_sources, "order,replace_source", 4),
+        Planted(ignore_numbers, "order,second", 3),
+        Planted(ignore_drift, "intrude", 1),
+        Planted(look_no_more, "order,intrude", 2),
+        Planted(commit_the_cursor_apart, "order,kill", 2),
+        Planted(commit_the_target_first, "order", 2),
+        Planted(merge_ranges, "order,kill,since", 4, FED_LATE),
+        Planted(ignore_what_is_forgotten, "refresh,intrude,forget", 3),
+        Planted(ignore_the_targets_id, "optimize,drop", 2),
     )
 }

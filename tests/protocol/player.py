@@ -83,6 +83,7 @@ class Ended(NamedTuple):
     status: str
     version: int | None
     error: str
+    table: str | None = None  # the id of the target that it has seen last
 
 
 class Stop(NamedTuple):
@@ -92,30 +93,30 @@ class Stop(NamedTuple):
     run_id: str
     steps: tuple[tuple[Lake, bool], ...]
     place: str  # where it waits
-    seen: tuple[Any, ...]  # what decides how it goes on, instead of all that it met
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """What tells it from other runs."""
-        return (self.options, self.run_id, self.place, self.seen)
+    key: int  # a hash of what decides how it goes on, but for its name, instead of all that it met
+    names: frozenset[str]  # the runs that anything named that it met
 
     @property
     def reads_sources(self) -> bool:
         """True before a plan: what comes then may depend on the sources' logs."""
         return self.place in ("start", "plan")
 
-    def ask(self, lake: Lake, *, loses: bool = False) -> tuple[Any, ...]:
-        """Return all that its next step depends on."""
-        return (self.key, lake if self.reads_sources else lake[2:], loses)
+    def ask(self, lake: Lake, *, loses: bool = False) -> int:
+        """Return a hash of all that its next step depends on."""
+        return hash((self.key, self.run_id, lake if self.reads_sources else lake[2:], loses))
 
     def go_on(self, place: str, met: list[tuple[Lake, bool]], after: Lake, told: tuple[Any, ...]) -> Stop:
         """Return it at its next place, with the lakes that it has met and the one that it has left."""
-        seen = (met[-1],) if self.reads_sources else (met[-1][1],)
+        lake, loses = met[-1]
+        seen: tuple[Any, ...] = (lake[:2],) if self.place == "start" else (lake if self.place == "plan" else loses,)
         if place == "committed":
             seen = (*seen, *(each.version if each is not None else None for each in after[2:4]))
-        return Stop(self.options, self.run_id, tuple(met), place, (*self.seen, *seen, *told))
+        key = hash((self.key, place, seen, told))
+        return Stop(self.options, self.run_id, tuple(met), place, key, self.names | lake.names)
 
 
+MOST = 100_000
+"""How many decisions, and how many steps, are remembered."""
 PAUSES = ("plan", "commit", "committed", "outcome")
 """Before a plan is made (and made again), before and after each commit, before the outcome is written."""
 
@@ -130,12 +131,14 @@ class Player:
         self.job = self.project.jobs["shown"]
         self.asked: Any = None  # what the run that is played was asked for
         self.decided: dict[Any, Any] = {}
-        self.taken: dict[tuple[Any, ...], tuple[Stop | Ended, Lake]] = {}  # what a step has led to
+        self.told: dict[Any, Any] = {}  # what methods of immutable values gave, and the values
+        self.taken: dict[int, tuple[Stop | Ended, Lake]] = {}  # what a step has led to
         self.executed = 0  # runs
 
     def begin(self, run_id: str, **options: Any) -> Stop:
         """Return a run that has yet to read anything."""
-        return Stop(tuple(sorted(options.items())), run_id, (), "start", ())
+        asked = tuple(sorted(options.items()))
+        return Stop(asked, run_id, (), "start", hash(asked), frozenset())
 
     def step(self, stop: Stop, lake: Lake, *, loses: bool = False) -> tuple[Stop | Ended, Lake]:
         """Play a run's next step over a lake; ``loses``: the commit before which, or after which, it waits fails it."""
@@ -149,15 +152,23 @@ class Player:
     def _play(self, stop: Stop, lake: Lake, *, loses: bool) -> None:
         """Play a run on to its end, as if nothing came between, and note all its steps on the way."""
         self.executed += 1
+        if len(self.decided) > MOST:  # no other object may get the id of one by which something is known
+            self.decided.clear()
+            self.told.clear()
+            model.forget()
+        if len(self.taken) > MOST:
+            self.taken.clear()
         met = [*stop.steps, (lake, loses)]
         passed, key, is_over = 1, stop.ask(lake, loses=loses), False
+        target: model.Table | None = None
 
         def pause(name: str, *told: Any) -> None:
-            nonlocal passed, stop, key, is_over
+            nonlocal passed, stop, key, is_over, target
             if is_over:  # what reads and writes now comes from a `finally`
                 raise Stopped
             if name not in PAUSES:
                 return
+            target = Here.lake.target
             if passed == len(met):
                 stop = stop.go_on(name, met, Here.lake, told)
                 self.taken[key] = (stop, Here.lake)
@@ -175,14 +186,16 @@ class Player:
         self.asked = stop.options, stop.run_id
         try:
             found = self._run(stop.run_id, dict(stop.options))
-            self.taken[key] = Ended(found.exit_code, found.status, found.target_version, found.error or ""), Here.lake
+            table = target.id if target is not None else None
+            ended = Ended(found.exit_code, found.status, found.target_version, found.error or "", table)
+            self.taken[key] = ended, Here.lake
         except Stopped:
             pass
         finally:
             Here.pause = staticmethod(lambda *_: None)
 
     def _run(self, run_id: str, asked: dict[str, Any]) -> JobResult:
-        repairs = asked.pop("repair", False)
+        repairs, Here.by_position = asked.pop("repair", False), not asked.pop("merges", False)
         asked = {**asked, "since": dict(asked.get("since", ()))}
         place = Workplace(self.project, ["shown"], Options(**asked), run_id)
         SESSION.settings.clear()
@@ -448,9 +461,8 @@ def _patch_work(patch: pytest.MonkeyPatch, player: Player) -> None:
     patch.setattr(Workplace, "fit", lambda self, plan, own: once(("fit", id(plan)), lambda: fit(self, plan, own)))
     patch.setattr(enrich.pipeline, "compute", lambda run: once(("rows", id(run.plan)), lambda: compute(run)))
     # The record of one plan and one number is the same object, and its text is made once.
-    _once_by_id(patch, Plan, "cursor")
-    _once_by_id(patch, Cursor, "to_dict")
-    _once_by_id(patch, Cursor, "to_json")
+    for of, name in ((Plan, "cursor"), (Cursor, "to_dict"), (Cursor, "to_json")):
+        _once_by_id(patch, player.told, of, name)
     patch.setattr(JobResult, "to_dict", lambda self: {"target_version": self.target_version})
     record = runner.record_outcome
 
@@ -461,12 +473,12 @@ def _patch_work(patch: pytest.MonkeyPatch, player: Player) -> None:
     patch.setattr(runner, "record_outcome", record_after)
 
 
-def _once_by_id(patch: pytest.MonkeyPatch, of: type, name: str) -> None:
+def _once_by_id(patch: pytest.MonkeyPatch, known: dict[Any, Any], of: type, name: str) -> None:
     """Let a method of immutable values give what it gave before; the values stay, so that no other gets their ids."""
-    method, known = getattr(of, name), dict[Any, Any]()
+    method = getattr(of, name)
 
     def once(self: Any, *given: Any) -> Any:
-        key = (id(self), *given[:2])
+        key = (name, id(self), *given[:2])
         if key not in known:
             known[key] = (method(self, *given), self)
         return known[key][0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -141,6 +142,34 @@ def test_rows_of_others_between_plan_and_commit_are_drift(uri: Path) -> None:
     put(uri, "me", 3)
     with pytest.raises(DriftError, match="--repair"):
         refuse_drift(task, DeltaTable(uri).version())
+
+
+def test_who_looks_before_its_commit_finds_what_others_have_done_meanwhile(uri: Path) -> None:
+    put(uri, "me", 2)
+    task = planned(uri)
+    refuse_if_beaten(task)
+    DeltaTable(uri).optimize.compact()
+    refuse_if_beaten(task)
+    DeltaTable(uri).restore(0)
+    with pytest.raises(Conflict, match="others have changed the target"):
+        refuse_if_beaten(task)
+    task.rewrites = True  # all rows go, whoever wrote them
+    refuse_if_beaten(task)
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_who_looks_before_its_commit_finds_another_table(uri: Path, beside: bool) -> None:
+    """An append would create what was dropped, with few rows and a record that says that all are there."""
+    task = planned(uri)
+    task.target.quarantine = task.target
+    refuse_if_beaten(task, beside=beside)
+    for another in (False, True):
+        shutil.rmtree(uri)
+        if another:
+            put(uri, "", None)
+        with pytest.raises(Conflict, match="quarantine" if beside else "target"):
+            refuse_if_beaten(task, beside=beside)
+        put(uri, "", None)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\n", b'{"commitInfo": {"opera', b"\0\0", b"[]"])

@@ -89,6 +89,25 @@ def test_foreign_rows_between_a_plan_and_its_commit_are_drift_too(tmp_path: Path
     assert (found.cursor, found.number, found.others) == (record(2, 0), 2, (1,))
 
 
+def test_what_a_log_has_forgotten_between_a_plan_and_its_commit_may_have_been_drift(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    for number in range(1, 4):
+        commit(uri, number, None)
+    entries = read_history(DeltaTable(uri), 1)
+    assert cursor.list_others_between(entries, (0, 2)) == (1,)
+    assert cursor.list_others_between(entries, (1, 2)) == ()
+
+
+def test_a_record_of_a_run_that_was_planned_on_a_table_that_was_dropped_is_none(tmp_path: Path) -> None:
+    """Delta creates a table where an append finds none."""
+    uri = tmp_path / "t"
+    put(uri, 2, replace(record(2, 3), table_id="dropped").to_json())
+    assert (read(uri).cursor, read(uri).number) == (None, 2)
+    known = str(DeltaTable(uri).metadata().id)
+    put(uri, 3, replace(record(3, 0), table_id=known).to_json())
+    assert read(uri).cursor == replace(record(3, 0), table_id=known)
+
+
 @pytest.mark.parametrize(
     ("how", "read_at", "left"), [("append", 1, (1,)), ("overwrite", 1, ()), ("overwrite", 0, (1,))]
 )

@@ -205,12 +205,9 @@ def find_base(entry: dict[str, Any]) -> int | None:
 
 
 def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int]) -> tuple[int, ...]:
-    """Return the commits between a plan's version and its commit, both excluded, latest first, but for upkeep.
-
-    None of them may be another run's of the same job, either: that is what the number is for.
-    """
-    inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
-    return tuple(int(entry["version"]) for entry in inside if entry.get("operation") not in UPKEEP)
+    """Return the versions between a plan's and its commit's, latest first, but for upkeep; what is forgotten counts."""
+    upkeep = {int(entry["version"]) for entry in entries if entry.get("operation") in UPKEEP}
+    return tuple(version for version in range(bounds[1] - 1, bounds[0], -1) if version not in upkeep)
 
 
 def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:

@@ -28,8 +28,8 @@ def read_target(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
         if _find_expired(known, walked.oldest) is None and known[0].get("table_id") != table.table_id:
             raise _describe_foreign(table.uri, job)
     found, others = walked.record, walked.others
-    if found is not None and not walked.is_explained:
-        found = None  # what came between its plan and its commit is forgotten
+    if found is not None and not (walked.is_explained and found.get("table_id") in (None, table.table_id)):
+        found = None  # what came between its plan and its commit is forgotten, or it was dropped between them
     elif found is not None and walked.base is not None:
         others += cursor.list_others_between(walked.entries, (walked.base, walked.version))
     elif found is None and not walked.restored:

@@ -380,41 +380,44 @@ def _refuse_rows(run: Run, staged: StagedTable) -> None:
 
 
 def refuse_if_beaten(plan: Plan, *, beside: bool = False) -> None:
-    """Raise when the target, or the quarantine ``beside`` it, has a newer number than the one that was planned on.
+    """Raise when the target, or the quarantine ``beside`` it, is no longer what the run was planned on.
 
-    Delta refuses a number that it knows; but ``delta.setTransactionRetentionDuration`` may let it forget numbers.
+    Delta refuses a number that it knows; but ``delta.setTransactionRetentionDuration`` may let it forget numbers. And
+    an append conflicts with nothing: it would double rows that a RESTORE has brought back since.
 
     Raises:
         Locked: Another run has written the target.
-        Conflict: Another run is between its two commits.
+        Conflict: Another run is between its two commits, or others have changed or dropped what this run goes on from.
     """
-    if not beside:
-        if winner := _find_winner(plan, plan.place.uri, cursor.NUMBER, plan.target.number):
-            raise Locked(f"run {winner} has written the target of {plan.job.job!r} meanwhile", hint="run again")
-    elif (there := plan.target.quarantine) and _find_winner(plan, there.table.uri, cursor.BESIDE, there.number):
-        raise Conflict(f"another run is writing the quarantine of {plan.job.job!r}", hint="run again")
-
-
-def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | None:
-    if uri is None or not tables.exists(uri):
-        return None
-    log = tables.open_log(uri)
-    if cursor.find_number(log, plan.job.job, name) in (None, planned):
-        return None
-    records = map(cursor.read_run, tables.read_history(log, tables.RECENT))
-    return next((found["run_id"] for found in records if "run_id" in found), "another run")
+    job, there = plan.job.job, plan.target.quarantine if beside else plan.target
+    if there is None:
+        return
+    uri = plan.place.uri if there.table is None else there.table.uri
+    log = tables.open_log(uri) if uri is not None and tables.exists(uri) else None
+    number = None if log is None else cursor.find_number(log, job, cursor.BESIDE if beside else cursor.NUMBER)
+    if log is not None and number not in (None, there.number):
+        if beside:
+            raise Conflict(f"another run is writing the quarantine of {job!r}", hint="run again")
+        records = map(cursor.read_run, tables.read_history(log, tables.RECENT))
+        winner = next((found["run_id"] for found in records if "run_id" in found), "another run")
+        raise Locked(f"run {winner} has written the target of {job!r} meanwhile", hint="run again")
+    if there.table is None or plan.rewrites:
+        return
+    is_other = log is None or str(log.metadata().id) != there.table.table_id
+    if is_other or (log is not None and not beside and _list_drift(plan, there.table, log, log.version() + 1)):
+        raise Conflict(f"others have changed the {'quarantine' if beside else 'target'} of {job!r}", hint="run again")
 
 
 def refuse_drift(plan: Plan, version: int) -> None:
     """Raise ``DriftError`` when others' rows came between plan and commit; Delta sees only what overlaps."""
     table = plan.target.table
-    if table is None or plan.place.uri is None:
-        return
-    found = tables.open_log(plan.place.uri)
-    entries = tables.read_history(found, found.version() - table.version)
-    base = next((cursor.find_base(each) for each in entries if int(each["version"]) == version), None)
-    between = (table.version if base is None else base, version)
-    others = cursor.list_others_between(entries, between)
-    changing = cursor.list_changing(plan.place.uri, others, plan.spec.columns)
-    if changing:
+    if table is not None and (changing := _list_drift(plan, table, tables.open_log(table.uri), version)):
         raise cursor.describe_drift(plan.job.job, changing)
+
+
+def _list_drift(plan: Plan, table: tables.TableState, log: tables.Log, version: int) -> tuple[int, ...]:
+    """Return the commits of others that changed rows of the target between the plan and a version, both excluded."""
+    entries = tables.read_history(log, log.version() - table.version)
+    base = next((cursor.find_base(each) for each in entries if int(each["version"]) == version), None)
+    others = cursor.list_others_between(entries, (table.version if base is None else base, version))
+    return cursor.list_changing(table.uri, others, plan.spec.columns)
