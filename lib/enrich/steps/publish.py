@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import result as results
-from enrich.base.errors import Blocked, Conflict, EnrichError, Locked
+from enrich.base.errors import Blocked, Conflict, EnrichError, Locked, SourceMoved
 from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
 from enrich.base.result import JobResult, Proof, State, add_proofs
@@ -123,10 +123,9 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
             keep_old=table is not None and table.has_change_feed,
             write_row=None if counts_all else plan.write_row,
         )
-    target = StagedTable(found, identity, table, whole)
     beside, held = _stage_quarantine(run, changed, verdict, affected)
     pass_point("staged.after")
-    return StagedRun(target, beside, compared=old is not None, held=held)
+    return StagedRun(StagedTable(found, identity, table, whole), beside, compared=old is not None, held=held)
 
 
 def _stage_quarantine(
@@ -257,7 +256,8 @@ def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Curso
     """Write the intent under the next number, and return it: the record of both commits.
 
     The number is one more than the planned state's, so that Delta skips a run that wakes up after another one has
-    committed; without a target, beyond those of all intents. The quarantine's commits are counted by themselves.
+    committed; without a target, beyond those of all intents. The quarantine's commits are counted by themselves. A
+    source that is another table by now is a SourceMoved: what was read of it may not be what the record names.
     """
     pass_point("intent.before")
     before = plan.target.quarantine
@@ -272,6 +272,9 @@ def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Curso
         beside = (before.present or 0, writer)
     assert found.state is not None  # noqa: S101 - counted before anything is written
     record = plan.cursor(number, beside, found.state, found.held)
+    for alias, mark in record.sources.items():
+        if mark.commit is not None and tables.fingerprint(plan.tables[alias].uri, mark.to) not in (None, mark.commit):
+            raise SourceMoved(f"another table has taken the place of source {alias!r} meanwhile", hint="run again")
     runs.append(RunRow(plan.run_id, plan.job.job, plan.place.label, INTENT, record.to_dict(), number, mode=plan.mode))
     pass_point("intent.after")
     return record
@@ -299,27 +302,25 @@ def _commit(
 
 def _locate(run: Run, staged: StagedTable) -> str | None:
     """Return where the target or its quarantine is by now; None when the catalog does not know it."""
-    location = run.plan.place.location
-    location = find_quarantine(location) if staged.is_quarantine else location
+    location = find_quarantine(run.plan.place.location) if staged.is_quarantine else run.plan.place.location
     return location if isinstance(location, str) else reads.find_catalog_location(run.session, location.parts)
 
 
 def _write(run: Run, staged: StagedTable, commit: Commit) -> None:
     """Create a table, write all rows in its place, or apply the difference."""
-    found, identity, table = staged.difference, staged.identity, staged.table
+    plan, found, identity, table = run.plan, staged.difference, staged.identity, staged.table
     if table is None and run.draft is not None and not staged.is_quarantine:
         sink.commit_draft(run.session, run.draft, commit)
         return
     if table is None:
         names = [name for name in found.rows.columns if name not in (*identity.names, OPERATION)]
         rows = found.rows.select(*[F.col(quote(name)) for name in names])
-        sink.create_table(run.session, describe_table(run.plan, rows, None, beside=staged.is_quarantine), rows, commit)
+        sink.create_table(run.session, describe_table(plan, rows, None, beside=staged.is_quarantine), rows, commit)
         return
     if not staged.is_quarantine:
-        plan = run.plan
         sink.prepare_target(run.session, plan.place.name, plan.new_comments, feed=plan.needs_feed)
     if staged.whole is not None:
-        described = describe_table(run.plan, staged.whole, table, beside=staged.is_quarantine)
+        described = describe_table(plan, staged.whole, table, beside=staged.is_quarantine)
         sink.overwrite_table(run.session, described, staged.whole, commit)
         return
     if isinstance(identity, QuarantineIdentity):
@@ -333,14 +334,12 @@ _MATCHES = "__enrich_matches"
 
 def _match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
     """Return the staged rows, what they match in the table below ``t``, and between which keys that is looked for."""
+    rows, matches, has_nulls = found.rows, identity.of("t."), bool(identity.right)
     if found.has_copies:  # an insert matches no row: beside it there may be a ``D`` that takes all rows of its key
-        rows = found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I")
-        matches = {**identity.of("t."), _MATCHES: F.lit(True)}
-        return sink.Changed(rows, matches, True, found.operations, old=found.old, replaced=found.replaced)
-    changed = sink.Changed(
-        found.rows, identity.of("t."), bool(identity.right), found.operations, old=found.old, replaced=found.replaced
-    )
-    if identity.right or not sink.touches_rows(found.operations):  # the left key may be null; an append reads nothing
+        rows, has_nulls = rows.withColumn(_MATCHES, F.col(OPERATION) != "I"), True
+        matches = {**matches, _MATCHES: F.lit(True)}
+    changed = sink.Changed(rows, matches, has_nulls, found.operations, old=found.old, replaced=found.replaced)
+    if has_nulls or not sink.touches_rows(found.operations):  # the left key may be null; an append reads nothing
         return changed
     names = zip(identity.left, name_left_key(len(identity.left)), strict=True)
     ranges = {column: found.ranges[name] for column, name in names if name in found.ranges}
