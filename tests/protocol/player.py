@@ -115,8 +115,8 @@ class Stop(NamedTuple):
         return Stop(self.options, self.run_id, tuple(met), place, key, self.names | lake.names)
 
 
-MOST = 100_000
-"""How many decisions, and how many steps, are remembered."""
+MOST = 20_000
+"""How many decisions are remembered, and half of the steps."""
 PAUSES = ("plan", "commit", "committed", "outcome")
 """Before a plan is made (and made again), before and after each commit, before the outcome is written."""
 
@@ -156,7 +156,7 @@ class Player:
             self.decided.clear()
             self.told.clear()
             model.forget()
-        if len(self.taken) > MOST:
+        if len(self.taken) > 2 * MOST:
             self.taken.clear()
         met = [*stop.steps, (lake, loses)]
         passed, key, is_over = 1, stop.ask(lake, loses=loses), False

@@ -108,6 +108,17 @@ def test_a_record_of_a_run_that_was_planned_on_a_table_that_was_dropped_is_none(
     assert read(uri).cursor == replace(record(3, 0), table_id=known)
 
 
+def test_a_quarantine_that_was_dropped_before_its_rows_were_appended_holds_nobody_knows_what(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    for number, base, known in ((1, 3, None), (2, None, 2), (3, 1, 3), (4, 3, None)):
+        found = replace(record(number, 9, number), quarantine_base=base)
+        put(uri, number, found.to_json())
+        beside = target.read_quarantine_state(str(uri), JOB)
+        assert beside is not None
+        assert (beside.number, beside.present) == (number, known)
+        assert beside.cursor == (found if known else None)
+
+
 @pytest.mark.parametrize(
     ("how", "read_at", "left"), [("append", 1, (1,)), ("overwrite", 1, ()), ("overwrite", 0, (1,))]
 )

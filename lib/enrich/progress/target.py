@@ -58,11 +58,12 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     table, number, walked = _open_history(uri, job, cursor.BESIDE, lambda walked: walked.record is not None)
     if number is None:
         raise _describe_foreign(uri, job)
+    found = Cursor.from_dict(walked.record) if walked.record is not None else None
+    base = -1 if found is None or found.quarantine_base is None else found.quarantine_base
+    if walked.unclear or base >= walked.version:  # to a time; or an append made a table, where it found none any more
+        return QuarantineState(table, number, None, None, walked.oldest)
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
-    found, present = None, None if walked.restored or walked.unclear else number
-    if walked.record is not None and not walked.unclear:
-        found = Cursor.from_dict(walked.record)
-        present = found.quarantine_number
+    present = found.quarantine_number if found is not None else None if walked.restored else number
     return QuarantineState(table, number, present, found, walked.oldest)
 
 
