@@ -63,7 +63,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     clauses, in which nulls are compared.
 
     Some choices exclude others, so that runs take them by turns, by their ``number``. Every second run is one about
-    many rows, whose MERGE looks between bounds of the log; the others know no ranges of keys. Of target and quarantine,
+    many rows; the others know no ranges of keys. Of target and quarantine,
     one is written by position, and the other one in the next run; but where a table has other columns than its rows, or
     another commit came in between. And of each four two search no source for two rows with one key (no table of these
     tests has such).
@@ -111,7 +111,6 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(rows, "count_with_ranges", lambda left, _: ((left.count(),), {}))
         patch.setattr(chain, "_take_counts", lambda *_: None)
         if number % 2:
-            patch.setattr(extents, "WORTH", 0.0)
             patch.setattr(run, "FEW", -1)
             patch.setattr(chain, "find_moved_rows", lambda *_, **__: None)
         else:

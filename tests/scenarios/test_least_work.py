@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from enrich.delta import extents, sink
+from enrich.delta import extents
 from enrich.frames import join
 from enrich.steps import run
 from kit.lab import Lab, Prepared
@@ -204,26 +203,18 @@ def run_four_times(lab: Lab) -> None:
 
 @pytest.fixture
 def kept(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """Give a target in four files, with keys from 10 to 20, from 30 to 40 and so on: large, and written by MERGE."""
+    """Give a large target in four files, with keys from 10 to 20, from 30 to 40 and so on."""
     lab = prepared("four files", run_four_times)
     monkeypatch.setattr(extents, "SMALL_TABLE", -1)
-    monkeypatch.setattr(sink, "wants_places", lambda _: False)
     return lab
-
-
-def read_bounds(lab: Lab) -> list[str]:
-    """Return the literals in the condition of the last MERGE."""
-    history = DeltaTable(lab.path("kept")).history()
-    condition = next(each["operationParameters"]["predicate"] for each in history if each["operation"] == "MERGE")
-    return re.findall(r"[<>]=? (\d+)", str(condition))
 
 
 def names(lab: Lab) -> dict[int, str]:
     return {row["id"]: row["name"] for row in lab.rows("kept")}
 
 
-def test_a_merge_looks_between_values_that_the_log_has(kept: Lab) -> None:
-    """The files outside may be gone, and no key that is written is in the condition."""
+def test_only_files_that_may_have_changed_keys_are_read(kept: Lab) -> None:
+    """The others may be gone, and no key is in the commit."""
     before = names(kept)
     kept.put("items", {"id": 33, "name": "new"}, {"id": 34, "name": "came"})
     kept.drop("items", "id = 35")
@@ -237,35 +228,4 @@ def test_a_merge_looks_between_values_that_the_log_has(kept: Lab) -> None:
     for file in outside:
         file.with_suffix(".gone").rename(file)
     assert names(kept) == {**{key: name for key, name in before.items() if key != 35}, 33: "new", 34: "came"}
-    assert read_bounds(kept) == ["30", "40"]
-
-
-@pytest.mark.parametrize(
-    ("keys", "bounds"),
-    [
-        ((45, 60), ["40", "60"]),
-        *(
-            pytest.param(*each, marks=pytest.mark.soak)  # tests/unit/test_skipping.py has them all
-            for each in (
-                *(((5, 10), ["10"]), ((10, 80), []), ((80, 90), ["80"])),
-                *(((30, 40), ["30", "40"]), ((20, 55), ["20", "60"]), ((20, 70), [])),
-            )
-        ),
-    ],
-)
-def test_a_merge_finds_every_row_at_the_ends_of_files_and_beyond(
-    kept: Lab, monkeypatch: pytest.MonkeyPatch, keys: tuple[int, int], bounds: list[str]
-) -> None:
-    monkeypatch.setattr(extents, "WORTH", 0.0)
-    before = names(kept)
-    kept.put("items", *[{"id": key, "name": "new"} for key in keys])
-    assert kept.run().error is None
-    assert names(kept) == before | dict.fromkeys(keys, "new")
-    assert read_bounds(kept) == bounds
-
-
-@pytest.mark.soak  # of tests/unit/test_skipping.py, too
-def test_a_table_where_few_files_are_skipped_is_looked_into_whole(kept: Lab) -> None:
-    kept.put("items", {"id": 20, "name": "new"}, {"id": 50, "name": "new"})
-    assert kept.run().counts.updated == 2
-    assert read_bounds(kept) == []
+    assert DeltaTable(kept.path("kept")).history(1)[0]["operationParameters"]["predicate"] == "[]"

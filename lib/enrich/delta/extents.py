@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,14 +15,12 @@ from enrich.delta.tables import actions, exists, open_log
 if TYPE_CHECKING:
     from arro3.core import Table
 
-    from enrich.base.spec import Range
     from enrich.project.models import Optimize
 
 MEASURED, MEASURED_FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 """Which columns have statistics in the log; where there is no such list, how many of the first do."""
 SMALL_FILE = 32 * 2**20  # bytes below which a file is put together with others
 SMALL_TABLE = 8 * 2**20  # bytes up to which a MERGE writes files anew: deletion vectors take seven more Spark jobs
-WORTH = 0.5  # share of bytes from which on skipping is worth it: keys in other files are compared with bounds
 
 
 def measure_table(uri: str, below: int | None = None) -> Extent:
@@ -129,33 +126,6 @@ def find_need(uri: str, limits: Optimize) -> str | None:
 def list_statistics(measured: Sequence[str]) -> dict[str, str]:
     """Return the property by which the log gets the least and the greatest values of these columns and of no other."""
     return {MEASURED: ",".join(map(quote, measured))} if measured else {MEASURED_FIRST: "0"}
-
-
-def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """Return bounds around ranges of columns by which files are skipped; none where few are, or the table is small.
-
-    A commit records the condition of its MERGE, so keys have no business there. These are the nearest values that the
-    log has of its files already; an end for which it has none is left out.
-    """
-    if not ranges:
-        return {}
-    files = open_log(uri).get_add_actions(flatten=True)
-    sizes = _read_sizes(files)
-    if sum(sizes) <= SMALL_TABLE:
-        return {}
-    found: dict[str, Range] = {}
-    skipped: set[int] = set()
-    for column, wanted in ranges.items():
-        least, most = (_read_values(files, f"{end}.{column}") for end in ("min", "max"))
-        known = [value for value in (*least, *most) if value is not None]
-        lower = max((value for value in known if value <= wanted.least), default=None)
-        upper = min((value for value in known if value >= wanted.most), default=None)
-        below = {i for i, value in enumerate(most) if lower is not None and value is not None and value < lower}
-        above = {i for i, value in enumerate(least) if upper is not None and value is not None and value > upper}
-        if below or above:
-            found[column] = replace(wanted, least=lower, most=upper)
-        skipped |= below | above
-    return found if sum(sizes[i] for i in skipped) >= WORTH * sum(sizes) else {}
 
 
 def _read_values(files: Table, name: str) -> list[Any]:

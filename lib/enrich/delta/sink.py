@@ -149,8 +149,6 @@ class Changed:
     identity: Mapping[str, Column]
     has_nulls: bool  # whether a part of the identity may be null, and then equals null
     operations: Mapping[str, int]  # operation -> number of rows, where there are any
-    # Finds conditions below ``t`` by which a MERGE skips files; they are written to the log.
-    find_near: Callable[[], Sequence[Column]] = tuple
     # The table's rows that go or are replaced, with their places in the commit's base; None where these are not known:
     # ``frames.difference.Difference``.
     old: DataFrame | None = None
@@ -254,7 +252,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
         quote(name): _require_fields(F.col("s." + quote(name)), kinds.get(name.lower())) for name in changed.columns
     }
     grows = bool(fit_columns(known.values(), [rows.schema[name] for name in changed.columns], "t."))
-    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.find_near()]))
+    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, same))
     if grows:
         builder = builder.withSchemaEvolution()
     if "D" in operations:

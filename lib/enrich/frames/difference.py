@@ -42,12 +42,10 @@ from enrich.base.spec import (
 )
 from enrich.frames.columns import (
     PARTS,
-    Ranges,
     WriteRow,
     add_up,
     aggregate,
     call,
-    count_with_ranges,
     has_null,
     hash_rows,
     keep_in_ranges,
@@ -160,8 +158,6 @@ class Difference:
     nulls: Mapping[str, int] = field(default_factory=dict)
     # When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
     images: tuple[tuple[DataFrame, int], ...] = ()
-    # Parts of the identity -> their range in ``rows``; empty where nothing was compared.
-    ranges: Ranges = field(default_factory=dict)
     # Where the table's rows said where they stand, those that go or get other values: ``OPERATION``, the fields of
     # ``PLACE``, and, when that was asked, ``WAS``.
     old: DataFrame | None = None
@@ -233,17 +229,13 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         before = " AND ".join([quote(_THERE) + " > 0", quote(_WAS, name) + " IS NULL"])
         new_nulls.append(" - ".join([call("count_if", now), call("count_if", before)]))
     change = [add_up(F.expr(part) * F.col(_WANTED) - F.col(old)) for part, old in zip(PARTS, leaving, strict=False)]
-    (_, inserted, updated, deleted, emptied, replaced, *counts, nulls, parts), ranges = count_with_ranges(
-        hash_rows(found, write_row, columns, _NEW),
-        names,
-        *_COUNTS,
-        call("array", *new_nulls),
-        F.array(*change),
+    inserted, updated, deleted, emptied, replaced, *counts, nulls, parts = aggregate(
+        hash_rows(found, write_row, columns, _NEW), *_COUNTS, call("array", *new_nulls), F.array(*change)
     )
     rows = found.withColumn(OPERATION, F.explode(_STEPS)).select(*names, OPERATION, quote(_NEW) + ".*")
     operations = {letter: count for letter, count in zip("IUD", counts, strict=True) if count}
     proof = read_proof(inserted - deleted, parts)
-    result = Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, ranges=ranges, proof=proof)
+    result = Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, proof=proof)
     if PLACE in found.columns:
         each = (F.explode(PLACE) if has_copies else F.col(PLACE)).alias(PLACE)
         gone = found.where(F.col(_THERE) > 0).select(F.element_at(_STEPS, 1).alias(OPERATION), each)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import result as results
@@ -27,7 +27,6 @@ from enrich.base.spec import (
     OPERATION,
     RUN_ID_COLUMN,
     Affected,
-    name_left_key,
     quote,
 )
 from enrich.base.suites import MASS_CHANGE, list_needed_columns
@@ -36,7 +35,7 @@ from enrich.delta.runs import INTENT, RunRow, RunsTable
 from enrich.delta.sink import Commit
 from enrich.delta.tables import keeps_values
 from enrich.frames import difference
-from enrich.frames.columns import is_within, unite
+from enrich.frames.columns import unite
 from enrich.frames.difference import Difference, Identity, QuarantineIdentity, complete_rows, mark_violations
 from enrich.joins import find_kind
 from enrich.progress import cursor
@@ -326,29 +325,19 @@ def _write(run: Run, staged: StagedTable, commit: Commit) -> None:
     if isinstance(identity, QuarantineIdentity):
         there = run.session.read.format("delta").load(table.uri).schema
         identity = replace(identity, stored=reads.fit_columns(there, identity.columns, "t."))
-    sink.write_difference(run.session, table.uri, _match_rows(found, identity, table.uri), commit)
+    sink.write_difference(run.session, table.uri, _match_rows(found, identity), commit)
 
 
 _MATCHES = "__enrich_matches"
 
 
-def _match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
-    """Return the staged rows, what they match in the table below ``t``, and between which keys that is looked for."""
+def _match_rows(found: Difference, identity: Identity) -> sink.Changed:
+    """Return the staged rows, and what they match in the table below ``t``."""
     rows, matches, has_nulls = found.rows, identity.of("t."), bool(identity.right)
     if found.has_copies:  # an insert matches no row: beside it there may be a ``D`` that takes all rows of its key
         rows, has_nulls = rows.withColumn(_MATCHES, F.col(OPERATION) != "I"), True
         matches = {**matches, _MATCHES: F.lit(True)}
-    changed = sink.Changed(rows, matches, has_nulls, found.operations, old=found.old, replaced=found.replaced)
-    if has_nulls or not sink.touches_rows(found.operations):  # the left key may be null; an append reads nothing
-        return changed
-    names = zip(identity.left, name_left_key(len(identity.left)), strict=True)
-    ranges = {column: found.ranges[name] for column, name in names if name in found.ranges}
-
-    def find_near() -> list[Column]:
-        bounds = extents.find_bounds(uri, ranges)
-        return [is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()]
-
-    return replace(changed, find_near=find_near)
+    return sink.Changed(rows, matches, has_nulls, found.operations, old=found.old, replaced=found.replaced)
 
 
 def _refuse_rows(run: Run, staged: StagedTable) -> None:
