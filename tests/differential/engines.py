@@ -63,10 +63,10 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     clauses, in which nulls are compared.
 
     Some choices exclude others, so that runs take them by turns, by their ``number``. Every second run is one about
-    many rows; the others know no ranges of keys. Of target and quarantine,
-    one is written by position, and the other one in the next run; but where a table has other columns than its rows, or
-    another commit came in between. And of each four two search no source for two rows with one key (no table of these
-    tests has such).
+    many rows, which looks for each key in the pages of files; the others know no ranges of keys. Of target and
+    quarantine, one is written by position, and the other one in the next run; but where a table has other columns than
+    its rows, or another commit came in between. And of each four two search no source for two rows with one key (no
+    table of these tests has such).
     """
     from enrich.delta import extents, positions, sink
     from enrich.frames import changes, columns, difference
@@ -108,12 +108,13 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(chain, "_keeps_partners", lambda *_: False)
         patch.setattr(chain, "find_known_rows", lambda *_: None)
         patch.setattr(changes, "count_by_key", _count_one_by_one)
-        patch.setattr(rows, "count_with_ranges", lambda left, _: ((left.count(),), {}))
         patch.setattr(chain, "_take_counts", lambda *_: None)
         if number % 2:
             patch.setattr(run, "FEW", -1)
+            patch.setattr(rows, "PAGES_WORTH", 1e9)
             patch.setattr(chain, "find_moved_rows", lambda *_, **__: None)
         else:
+            patch.setattr(rows, "count_with_ranges", lambda left, _: ((left.count(),), {}))
             patch.setattr(columns, "_is_exact_in_logs", lambda _: False)
         if number % 4 > 1:
             patch.setattr(compiler, "SourceSpec", lambda *given: replace(SourceSpec(*given), trusted=True))

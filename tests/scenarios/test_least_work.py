@@ -12,8 +12,11 @@ import pytest
 from deltalake import DeltaTable
 
 from enrich.delta import extents
+from enrich.delta.sink import hold_settings
 from enrich.frames import join
-from enrich.steps import run
+from enrich.frames.columns import Ranges, keep_in_ranges
+from enrich.project.settings import FORCED
+from enrich.steps import rows, run
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
@@ -229,3 +232,35 @@ def test_only_files_that_may_have_changed_keys_are_read(kept: Lab) -> None:
         file.with_suffix(".gone").rename(file)
     assert names(kept) == {**{key: name for key, name in before.items() if key != 35}, 33: "new", 34: "came"}
     assert DeltaTable(kept.path("kept")).history(1)[0]["operationParameters"]["predicate"] == "[]"
+
+
+def write_many(lab: Lab) -> None:
+    lab.table("items", "id", {"id": pa.int64(), "name": pa.string()})
+    lab.job("job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: kept}\n")
+    lab.append("items", *[{"id": key, "name": f"item {key}"} for key in range(40_000)])
+    assert lab.run().status == "created"
+
+
+def test_few_keys_are_looked_for_page_by_page(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies between them is not read, although it is in the same row group of one file."""
+    lab = prepared("forty pages", write_many)
+    found: list[Ranges] = []
+    list_values = rows._list_values
+
+    def note(*given: Any) -> Ranges:
+        found.append(list_values(*given))
+        return found[-1]
+
+    monkeypatch.setattr(rows, "_list_values", note)
+    keys = (0, 20_000, 39_999)
+    lab.put("items", *[{"id": key, "name": "new"} for key in keys])
+    assert lab.run().counts.updated == len(keys)
+    assert names(lab) == {key: "new" if key in keys else f"item {key}" for key in range(40_000)}
+    assert sorted(found[0]["__enrich_k0"].values) == list(keys)
+    at_first = lab.spark.read.format("delta").option("versionAsOf", 0).load(lab.path("kept"))
+    with hold_settings(lab.spark, FORCED):
+        read = keep_in_ranges(at_first, {"id": found[0]["__enrich_k0"]})
+        assert read.count() == len(keys)
+        plan = read._jdf.queryExecution().executedPlan()
+        read._jdf.queryExecution().toRdd().count()
+    assert plan.collectLeaves().head().metrics().apply("numOutputRows").value() == 3_000

@@ -56,3 +56,4 @@ def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSessio
     }
     assert keep_in_ranges(rows, ranges).count() == 2
     assert keep_in_ranges(rows, {"a": Range(2, 9)}).count() == 1
+    assert keep_in_ranges(rows, {"a": Range(1, 5, values=(2, 5))}).count() == 1

@@ -96,6 +96,7 @@ class Range:
     least: Any  # None: no such end
     most: Any
     is_day: bool = False  # dates are days since 1970, because Python has not all dates
+    values: tuple[int, ...] = ()  # all of them, where a read looks for each
 
 
 @dataclass(frozen=True)

@@ -134,6 +134,8 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
 def is_within(column: Column, ends: Range) -> Column:
     """Tell whether a value is in a range, which has one end at least; Spark folds the ends to literals."""
     build = F.date_from_unix_date if ends.is_day else F.lit  # Python has not all dates
+    if ends.values:
+        return column.isin([*ends.values])
     sides = [column >= build(F.lit(ends.least))] if ends.least is not None else []
     sides += [column <= build(F.lit(ends.most))] if ends.most is not None else []
     return reduce(and_, sides)

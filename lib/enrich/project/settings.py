@@ -65,6 +65,8 @@ FORCED = {
     # Spark would hand literals to Parquet as `java.sql.Date`, whose calendar has no 1582-10-05 to 14: row groups with
     # the keys that a run looks for would be skipped.
     "spark.sql.datetime.java8API.enabled": "true",
+    # Up to so many keys are looked for one by one in the index of a file's pages, instead of the least to the greatest.
+    "spark.sql.parquet.pushdown.inFilterThreshold": "2000",
 }
 """Settings of every job's session that are not Spark's default."""
 

@@ -22,6 +22,10 @@ from enrich.progress.plan import Plan
 from enrich.steps.run import Run, identify_rows, measure
 from enrich.steps.source_changes import Changes
 
+PAGE_ROWS = "parquet.page.row.count.limit"
+LISTED = 2000  # keys that are looked for one by one: with 5,000, that costs more than it spares
+PAGES_WORTH = 0.1  # share of the target's rows that the pages of these keys may have
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -84,7 +88,7 @@ def keep_rows(
 def describe_table(plan: Plan, rows: DataFrame, table: TableState | None, *, beside: bool = False) -> sink.NewTable:
     """Return how a table, the quarantine ``beside`` the target or this, is made: vectors, statistics of its keys."""
     place, target = plan.place, plan.job.target
-    properties = {VECTORS: "true", "delta.checkpointInterval": "50"}
+    properties = {VECTORS: "true", "delta.checkpointInterval": "50", PAGE_ROWS: "1000"}
     wanted = [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by]
     properties |= sink.choose_statistics(rows, wanted)
     if beside:
@@ -130,4 +134,16 @@ def count_left(run: Run, found: Affected, known: tuple[int, Ranges] | None = Non
         left, ranges = known
     count = left + (found.right.count() if found.right is not None else 0)
     run.expect_rows(count)
-    return replace(found, count=count, ranges=ranges)
+    return replace(found, count=count, ranges=_list_values(run, found.left, left, ranges))
+
+
+def _list_values(run: Run, keys: DataFrame, count: int, ranges: Ranges) -> Ranges:
+    """Return ranges with all values of whole numbers, where these leave out most pages of the target's files."""
+    table, recorded = run.plan.target.table, run.plan.recorded_state
+    whole = [name for name, each in ranges.items() if isinstance(each.least, int) and not each.is_day]
+    if table is None or recorded is None or not whole or not 1 < count <= LISTED:
+        return ranges
+    if count * int(table.properties.get(PAGE_ROWS, 20_000)) > PAGES_WORTH * recorded.rows:  # 20,000: Parquet's own
+        return ranges
+    found = zip(whole, zip(*keys.select(*whole).collect(), strict=True), strict=True)
+    return {**ranges, **{name: replace(ranges[name], values=tuple({*values})) for name, values in found}}
