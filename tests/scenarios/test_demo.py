@@ -23,7 +23,6 @@ from enrich.base.errors import ConfigError
 from enrich.demo import (
     MARKER,
     PROJECT,
-    PROVEN,
     Row,
     add_sources,
     draw_changes,
@@ -35,8 +34,10 @@ from enrich.demo import (
     prove_targets,
     read_sections,
     start_over,
+    trace_erased,
 )
 from enrich.project.project import load_project
+from enrich.report.models import KeyPlace, KeyTrace
 from enrich.testing import Lake
 from enrich.testing.scenario import Round, Scenario, WrittenRow
 from faults.shop import SOAK
@@ -176,9 +177,29 @@ def test_the_groups_end_with_both_ways_of_verifying(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(directory, "verify", verify)
     stage: Any = SimpleNamespace(project=None, spark=None)
-    assert prove_targets(stage, section(PROVEN), lines.append) is (wrong is None)
-    assert [line for line in lines if "sales_with" in line] == ["  sales_with_merchant: equal, at version 3"] * 2
-    assert lines.count("  sales_by_merchant: different, 1 surplus") == (wrong is not None)
+    assert prove_targets(stage, section("groups"), lines.append) is (wrong is None)
+    assert [line for line in lines if "sales_with" in line] == ["    sales_with_merchant: equal, at version 3"] * 2
+    assert lines.count("    sales_by_merchant: different, 1 surplus") == (wrong is not None)
+
+
+@pytest.mark.parametrize(("found", "right"), [((), False), (("log", "row"), False), (("masked", "change_feed"), True)])
+def test_the_erasure_ends_with_the_files_that_have_the_key(
+    monkeypatch: pytest.MonkeyPatch, found: Sequence[str], right: bool
+) -> None:
+    """A row that is still in a table fails the demo, and so does a trace that looks at nothing."""
+    asked, lines = [], list[str]()
+
+    def trace(project: object, job: str, key: str, *, spark: object) -> KeyTrace:
+        asked.append((job, key))
+        told = {"table": "t", "role": "source", "files": ["f"], "until": None, "ends": "VACUUM"}
+        places = tuple(KeyPlace.model_validate({**told, "what": what}) for what in found)
+        return KeyTrace(job=job, deployment="dev", exit_code=3, places=places)
+
+    monkeypatch.setattr("enrich.answers.trace.trace", trace)
+    stage: Any = SimpleNamespace(project=None, spark=None)
+    assert trace_erased(stage, section("erasure"), lines.append) is right
+    assert asked == [("reachable_customers", "user_12")]
+    assert [what in lines[-1] for what in found] == [True] * len(found)
 
 
 # --- the directory ---------------------------------------------------------------------------------------------------

@@ -614,8 +614,8 @@ def play_tests(call: Call, /, *, files: tuple[Path, ...], keyword: tuple[str, ..
     "sections",
     multiple=True,
     metavar="NAME",
-    help="Play this part instead of the first: consents, reachable, products, groups, persons, mirror, moments or"
-    " history. Can be repeated.",
+    help="Play this part instead of the first: consents, reachable, erasure, products, groups, persons, mirror, moments"
+    " or history. Can be repeated.",
 )
 @add_option("--all", "everything", is_flag=True, help="Play all parts.")
 @options.add_quiet_option

@@ -50,7 +50,6 @@ PROJECT = Path(__file__).parent / "project"
 PARTS = ("conf", "jobs", "expectations")
 STORY = Path(__file__).parent / "story"
 FIRST = "consents"  # the part that is played when none is named
-PROVEN = "groups"  # the part that ends with `enrich verify`
 
 
 def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
@@ -72,8 +71,8 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     wrong = 0
     for section in chosen:
         wrong += play_section(stage, section, say)
-        if name_section(section.file) == PROVEN:
-            wrong += not prove_targets(stage, section, say)
+        end = ENDS.get(name_section(section.file))
+        wrong += end is not None and not end(stage, section, say)
     say(f"\nThe report about all runs is {write_latest(stage.project)}")
     verdict = f"{wrong} rounds or checks were NOT as expected" if wrong else "Every round was as expected"
     say(f"{verdict} in {time.monotonic() - began:.0f} s. To continue: enrich --project-dir {directory} run")
@@ -113,7 +112,7 @@ def play_section(stage: Stage, section: Scenario, say: Say) -> int:
             counts = f"{done.counts.inserted} inserted, {done.counts.updated} updated, {done.counts.deleted} deleted"
             say(f"  enrich run {done.job}: {done.status} in {done.seconds:.1f} s; {windows}; {counts}")
             for finding in done.findings:
-                if finding.success is not True:
+                if finding.success is False or finding.error is not None:
                     say(f"    {format_finding(finding)}")
             if done.error is not None:
                 say(f"    {done.error}")
@@ -133,13 +132,29 @@ def prove_targets(stage: Stage, section: Scenario, say: Say) -> bool:
     """Compare a part's targets with what their commits say, then with what their sources give; tell if all are so."""
     equal = True
     for quick in (True, False):
-        asked = "--quick: do the tables hold what their commits say?" if quick else "(whole): what their sources give?"
-        say(f"\nenrich verify {asked}")
+        say(f"\ndo the tables hold what {'their commits say' if quick else 'the sources give'}?")
+        say(f"  enrich verify{' --quick' if quick else ''}")
         for each in verify(stage.project, section.jobs, quick=quick, spark=stage.spark).jobs:
             told = each.error or ", ".join(each.differences) or f"at version {each.target_version}"
-            say(f"  {each.job}: {each.status}, {told}")
+            say(f"    {each.job}: {each.status}, {told}")
             equal = equal and each.status == EQUAL
     return equal
+
+
+def trace_erased(stage: Stage, section: Scenario, say: Say) -> bool:
+    """Show where the key that a part has erased still stands; tell if files have it, but no table has a row."""
+    from enrich.answers.trace import trace
+
+    (expected,) = section.rounds[-1].targets.values()
+    job, (key,) = expected.job, expected.gone or ()
+    found = trace(stage.project, job, key, spark=stage.spark)
+    say(f"\nwhich files still have {key}, until when, and what takes it away?\n  enrich trace {job} {key}")
+    rows = [(clean(each.table), each.role, each.what, each.until or "-", clean(each.ends)) for each in found.places]
+    say(indent(format_table(("table", "kind", "what", "until", "what ends it"), rows), "    "))
+    return bool(rows) and "row" not in {each.what for each in found.places}
+
+
+ENDS = {"groups": prove_targets, "erasure": trace_erased}  # what is asked when a part has been played
 
 
 def mend_file(project: Project, report: KeyReport) -> Project:
