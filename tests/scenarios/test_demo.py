@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -52,7 +53,7 @@ BLOCK = re.compile(r"<!-- demo: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def sections(*names: str) -> list[Scenario]:
-    return read_sections(load_project(PROJECT), names)
+    return [*read_sections(load_project(PROJECT), names).values()]
 
 
 def section(name: str) -> Scenario:
@@ -64,7 +65,9 @@ def titles(part: Scenario) -> list[str]:
 
 
 def read_cells(row: WrittenRow) -> Row:
-    return tuple(row.cells.values())
+    """Decimals are written as texts, so that they have their zeros."""
+    is_decimal = re.compile(r"\d+\.\d\d").fullmatch
+    return tuple(Decimal(cell) if isinstance(cell, str) and is_decimal(cell) else cell for cell in row.cells.values())
 
 
 def compute_expected_tables(section: Scenario) -> Iterator[tuple[Round, dict[Any, Row]]]:

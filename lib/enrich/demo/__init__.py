@@ -7,6 +7,7 @@ that stays, and shows what happens.
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ from enrich.base.failures import EXPECTATIONS, SPARK, require_extra
 from enrich.operations.loading import load_project
 from enrich.project.project import Project
 from enrich.report import write_latest
+from enrich.testing.differ import write_cell
 from enrich.testing.lake import Lake
 from enrich.testing.outcome import format_difference
 from enrich.testing.play import Reasons, Stage, get_session, give_tables, play_round
@@ -62,21 +64,20 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     for extra in (SPARK, EXPECTATIONS):
         require_extra(extra)
     began, chosen = time.monotonic(), read_sections(load_project(PROJECT), names)
-    home = start_over(directory, [job for section in chosen for job in section.jobs])
+    home = start_over(directory, [job for section in chosen.values() for job in section.jobs])
     project = load_project(home)
     log.info("starting Spark, once for all rounds")
     stage = Stage(project, get_session(), Lake(home / "lake"), mend_file)
-    if any(list_aliases(section) for section in chosen):
+    if any(map(list_aliases, chosen.values())):
         say(LEGEND)
     wrong = 0
-    for section in chosen:
+    for name, section in chosen.items():
         wrong += play_section(stage, section, say)
-        end = ENDS.get(name_section(section.file))
-        wrong += end is not None and not end(stage, section, say)
+        wrong += name in ENDS and not ENDS[name](stage, section, say)
     say(f"\nThe report about all runs is {write_latest(stage.project)}")
     verdict = f"{wrong} rounds or checks were NOT as expected" if wrong else "Every round was as expected"
     say(f"{verdict} in {time.monotonic() - began:.0f} s. To continue: enrich --project-dir {directory} run")
-    if others := [name for name in list_names() if names and name not in names]:
+    if others := [name for name in list_files() if names and name not in names]:
         say(f"enrich demo --all plays the other parts too, and --section NAME one of them: {', '.join(others)}")
     return 1 if wrong else 0
 
@@ -168,39 +169,30 @@ def mend_file(project: Project, report: KeyReport) -> Project:
 
 def add_sources(text: str, lines: Mapping[str, str]) -> str:
     """Return a job file whose sources, each on a line of its own, read as ``lines`` say."""
-    found = text.split("\n")
-    for at, line in enumerate(found):
-        alias = line.partition(":")[0].strip()
-        if "{table:" in line and alias in lines:
-            found[at] = f"  {lines[alias]}"
-    return "\n".join(found)
+    for alias, line in lines.items():
+        text = re.sub(rf"(?m)^ *{re.escape(alias)}: *{{table:.*$", f"  {line}".replace("\\", r"\\"), text)
+    return text
 
 
 # --- the parts of the story ------------------------------------------------------------------------------------------
 
 
-def list_names() -> list[str]:
-    """Return the names of the sections, in order."""
-    return [name_section(path) for path in sorted(STORY.glob("*.yml"))]
+def list_files() -> dict[str, Path]:
+    """Return the files of the sections in order, by their names: ``consents`` for ``1_consents.yml``."""
+    return {path.stem.partition("_")[2]: path for path in sorted(STORY.glob("*.yml"))}
 
 
-def name_section(file: str | Path) -> str:
-    """Return ``consents`` for ``1_consents.yml``."""
-    return Path(file).stem.partition("_")[2]
-
-
-def read_sections(project: Project, names: tuple[str, ...] = ()) -> list[Scenario]:
+def read_sections(project: Project, names: tuple[str, ...] = ()) -> dict[str, Scenario]:
     """Return the sections of the story in order, or those named.
 
     Raises:
         ConfigError: There is no section of that name.
     """
-    known = list_names()
+    known = list_files()
     for name in names:
         if name not in known:
             raise ConfigError(f"the demo has no section {name!r}", hint=f"its sections are {', '.join(known)}")
-    files = sorted(STORY.glob("*.yml"))
-    return [read_scenario(project, path) for path, name in zip(files, known, strict=True) if not names or name in names]
+    return {name: read_scenario(project, path) for name, path in known.items() if not names or name in names}
 
 
 def job_of(section: Scenario) -> str:
@@ -223,19 +215,6 @@ def list_columns(section: Scenario) -> list[str]:
 # --- what a run changed in a table, and why its cells are null -------------------------------------------------------
 
 
-def format_cell(value: Any) -> str:
-    r"""Return a cell for people: ``null``, ``true``, ``[a1 First Street, a2 null]``; hidden characters as escapes."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, dict):
-        return " ".join(map(format_cell, value.values()))
-    if isinstance(value, list):
-        return f"[{', '.join(map(format_cell, value))}]"
-    return clean(str(value))
-
-
 def format_commit(commit: Sequence[Write]) -> str:
     """Return what another system committed: ``customer_accounts: 2 upserted``."""
     counts: dict[str, list[str]] = {}
@@ -256,7 +235,7 @@ def split_numbers(key: Any) -> tuple[Any, ...]:
 
 def draw_table(titles: Sequence[str], rows: Mapping[Any, Row]) -> str:
     """Return a target as it is."""
-    lines = [[" ", *map(format_cell, rows[key])] for key in sorted(rows, key=split_numbers)]
+    lines = [[" ", *map(write_cell, rows[key])] for key in sorted(rows, key=split_numbers)]
     return format_table(["", *titles], lines)
 
 
@@ -275,9 +254,9 @@ def draw_changes(titles: Sequence[str], before: Mapping[Any, Row], after: Mappin
         if old == new:
             same += 1
         elif old is None or new is None:
-            lines.append(["+" if old is None else "-", *map(format_cell, new or old or ())])
+            lines.append(["+" if old is None else "-", *map(write_cell, new or old or ())])
         else:
-            steps = zip(map(format_cell, old), map(format_cell, new), strict=True)
+            steps = zip(map(write_cell, old), map(write_cell, new), strict=True)
             lines.append(["~", *(now if was == now else f"{was} => {now}" for was, now in steps)])
     as_before = f"{format_count(same, 'row')} as before"
     if not lines:

@@ -68,7 +68,7 @@ def find_repeated(rows: DataFrame, key: Sequence[str]) -> tuple[DataFrame, int, 
 
 
 def _match(rows: DataFrame, key: Sequence[str], others: DataFrame, how: str) -> DataFrame:
-    """Keep the rows whose key is among others (``left_semi``), or is not (``left_anti``)."""
+    """Keep the rows whose key is among others (``left_semi``), or is not (``left_anti``); or join these (``left``)."""
     identity = Identity(tuple(key))
     renamed = others.withColumnsRenamed({name: f"{name}_of" for name in identity.names})
     condition = [theirs == F.col(f"{name}_of") for name, theirs in identity.of().items()]
@@ -83,10 +83,7 @@ def find_places(dump: DumpRows, keys: DataFrame, limit: int) -> list[tuple[int, 
 
 def leave_out(dump: DumpRows, keys: DataFrame) -> DumpRows:
     """Return a dump in which the rows with some keys are left out."""
-    names = Identity(tuple(dump.key)).names
-    marked = keys.withColumnsRenamed({name: f"{name}_of" for name in names}).withColumn(_COUNT, F.lit(True))
-    condition = [theirs.eqNullSafe(F.col(f"{n}_of")) for n, theirs in Identity(tuple(dump.key)).of().items()]
-    joined = dump.rows.join(marked, on=condition, how="left")
+    joined = _match(dump.rows, dump.key, keys.withColumn(_COUNT, F.lit(True)), "left")
     bad = (F.col(dump.bad) | F.coalesce(F.col(_COUNT), F.lit(False))).alias(dump.bad)
     kept = [F.col(quote(name)) for name in dump.rows.columns if name != dump.bad]
     return DumpRows(joined.select(*kept, bad), dump.key, dump.columns, dump.bad, dump.number)

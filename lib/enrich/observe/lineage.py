@@ -56,7 +56,6 @@ from enrich.project.kinds.syntax import Source
 from enrich.project.models import Lineage
 from enrich.project.project import Project
 
-_ENDED_BADLY = {LOCKED: RunState.ABORT}
 _RETRY = {"total": 2, "read": 0, "backoff_factor": 0.1}
 """An event whose answer does not come may have been taken: it is not sent again."""
 
@@ -100,7 +99,8 @@ class Sender:
             facets["test"] = test_run.TestRunFacet([describe_test(each) for each in result.findings])
         if result.error is not None:
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(result.error, "python")
-        state = RunState.COMPLETE if result.exit_code == 0 else _ENDED_BADLY.get(result.status, RunState.FAIL)
+        badly = RunState.ABORT if result.status == LOCKED else RunState.FAIL
+        state = RunState.COMPLETE if result.exit_code == 0 else badly
         inputs = describe_inputs(self.project, plan, result, self.namespace) if plan is not None else []
         done = plan is not None and state is RunState.COMPLETE
         outputs = describe_outputs(self.project, plan, result, self.namespace) if done and plan is not None else []

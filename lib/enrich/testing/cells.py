@@ -11,7 +11,6 @@ what they mean there. Beyond that, YAML has told numbers from texts, and a scena
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError, did_you_mean
@@ -21,7 +20,7 @@ from enrich.dumps.layout import make_schema
 from enrich.project.statictypes import read_ddl_type
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 SHORT = {"strings": "array<string>", "flags": "map<string,boolean>"}  # short names of types
 
@@ -128,12 +127,7 @@ def _read_text(text: str, kind: DataType) -> Any:
             return bytes.fromhex(text)
         except ValueError:
             return None
-    return convert_texts(pa.array([text]), _find_arrow_type(kind))[0].as_py()
-
-
-@cache
-def _find_arrow_type(kind: str) -> pa.DataType:
-    return make_schema({"cell": kind}).field(0).type
+    return convert_texts(pa.array([text]), make_schema({"cell": kind}).field(0).type)[0].as_py()
 
 
 def _fail(cell: Any, wanted: str) -> CellError:

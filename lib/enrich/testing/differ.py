@@ -123,22 +123,22 @@ def show_cell(cell: Any) -> str:
     """Return a cell as YAML would have it, cut after 60 characters."""
     if cell is _ABSENT:
         return "(no such column)"
-    text = _write_cell(cell)
+    text = write_cell(cell)
     return text if len(text) <= _SHOWN_CELL else f"{text[:_SHOWN_CELL]}... ({len(text)} characters)"
 
 
-def _write_cell(cell: Any) -> str:
+def write_cell(cell: Any) -> str:
     """Return a cell as YAML would have it: ``null``, ``[a, {b: true}]``; a text that would not be one, in quotes."""
     if cell is None:
         return "null"
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, Mapping):
-        return f"{{{', '.join(f'{name}: {_write_cell(value)}' for name, value in cell.items())}}}"
+        return f"{{{', '.join(f'{name}: {write_cell(value)}' for name, value in cell.items())}}}"
     if isinstance(cell, list | tuple):
         if cell and all(isinstance(item, tuple) for item in cell):  # a map, as Arrow gives it
-            return f"{{{', '.join(f'{_write_cell(key)}: {_write_cell(value)}' for key, value in cell)}}}"
-        return f"[{', '.join(map(_write_cell, cell))}]"
+            return f"{{{', '.join(f'{write_cell(key)}: {write_cell(value)}' for key, value in cell)}}}"
+        return f"[{', '.join(map(write_cell, cell))}]"
     if isinstance(cell, str):
         is_plain = cell.isprintable() and cell.strip() == cell and isinstance(resolve_scalar(cell), str)
         return cell if is_plain else repr(cell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +11,8 @@ from typing import Any
 from enrich.base.errors import ConfigError
 from enrich.base.names import find_quarantine, identify
 from enrich.base.spec import DataType
-from enrich.delta.tables import CHANGE_FEED, make_arrow_schema, quote_name
+from enrich.delta import tables
+from enrich.delta.tables import CHANGE_FEED, make_arrow_schema, open_log, quote_name
 from enrich.project.project import Project
 from enrich.testing.cells import CellError, read_type, type_cell
 from enrich.testing.differ import assert_same_rows
@@ -94,9 +94,7 @@ class Lake:
 
     def exists(self, name: str) -> bool:
         """Return whether there is a table."""
-        from deltalake import DeltaTable
-
-        return (self.root / name / "_delta_log").is_dir() and DeltaTable.is_deltatable(self.path(name))
+        return tables.exists(self.path(name))
 
     def define(
         self, name: str, key: tuple[str, ...], columns: Mapping[str, DataType], rows: Sequence[Row] = ()
@@ -118,21 +116,11 @@ class Lake:
 
     def columns(self, name: str) -> dict[str, DataType] | None:
         """Return a table's columns and their types; None when there is no table."""
-        from deltalake import DeltaTable
-
-        if not self.exists(name):
-            return None
-        schema = json.loads(DeltaTable(self.path(name)).schema().to_json())
-        return {each["name"]: each["type"] for each in schema["fields"]}
+        return dict(tables.read_state(self.path(name)).columns) if self.exists(name) else None
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return all rows of a table, in no order; none where there is no table."""
-        from deltalake import DeltaTable, QueryBuilder
-
-        if not self.exists(name):
-            return []
-        found = QueryBuilder().register("t", DeltaTable(self.path(name))).execute("SELECT * FROM t").read_all()
-        return list(found.to_struct_array().to_pylist())
+        return tables.query_rows("SELECT * FROM this", this=open_log(self.path(name))) if self.exists(name) else []
 
     def commit(self, name: str, verb: str, rows: Sequence[Row]) -> None:
         """Write rows of the table's types as another system would: one Delta commit.
@@ -208,13 +196,8 @@ def name_tables(project: Project) -> dict[str, str]:
         while name in taken:
             name, number = f"{base}_{number}", number + 1
         names[identify(place)] = name
-        names.setdefault(identify(find_quarantine(place)), name_quarantine(name))
+        names.setdefault(identify(find_quarantine(place)), str(find_quarantine(name)))
     return names
-
-
-def name_quarantine(name: str) -> str:
-    """Return the name of the quarantine of a target."""
-    return str(find_quarantine(name))
 
 
 def redirect(project: Project, directory: Path) -> Project:

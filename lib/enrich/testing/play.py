@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import EnrichError, EnvironmentFault
+from enrich.base.names import find_quarantine
 from enrich.base.result import RunResult
 from enrich.dumps.load import load
 from enrich.dumps.result import DumpOptions
@@ -27,7 +28,7 @@ from enrich.testing.compare import (
     compare_run,
     compare_target,
 )
-from enrich.testing.lake import CommitRefused, Lake, name_quarantine, redirect
+from enrich.testing.lake import CommitRefused, Lake, redirect
 from enrich.testing.scenario import Round, Scenario
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
             found, is_partial = stage.tables[expected.job], scenario.is_partial
             differences += compare_target(reference, expected, found, is_partial=is_partial)
             if expected.quarantine is not None:
-                name = name_quarantine(stage.project.jobs[expected.job].target.table)
+                name = str(find_quarantine(stage.project.jobs[expected.job].target.table))
                 table = FoundTable(found.key, stage.lake.columns(name), stage.lake.rows(name))
                 line = expected.lines["quarantine"]
                 differences += compare_quarantine(reference, expected.quarantine, line, table, is_partial=is_partial)
