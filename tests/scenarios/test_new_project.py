@@ -67,6 +67,15 @@ def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path, interpret
     guessed = lab.run("orders_with_customers")
     assert (guessed.status, guessed.exit_code) == ("created", 0), guessed.to_dict()
     assert len(lab.rows("orders_with_customers")) == 7
-    assert [finding.success for finding in guessed.findings if finding.expectation == "match_rate"] == [True]
+    moments = write_first_job([lab.path("payments"), lab.path("rates")], home, "dev")
+    assert moments.notes == []
+    paid = lab.run("payments_with_rates")
+    assert (paid.status, paid.exit_code) == ("created", 0), paid.to_dict()
+    rates = {row["payment_id"]: row["rates_rate"] and str(row["rates_rate"]) for row in lab.rows("payments_with_rates")}
+    assert rates == {
+        "y1": "1.0000", "y2": "1.0000", "y3": "0.9200", "y4": "0.9400", "y5": None,
+    }  # fmt: skip
+    for each in (guessed, paid):
+        assert [finding.success for finding in each.findings if finding.expectation == "match_rate"] == [True]
     if SOAK:  # the rows of its targets are written out above
         assert enrich.verify(enrich.load_project(home), spark=interpreted).exit_code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -144,7 +146,7 @@ def test_a_composite_key_is_found(tmp_path: Path) -> None:
 def test_where_no_key_is_found_the_file_says_so_loudly(tmp_path: Path) -> None:
     put(tmp_path, notes={"note_id": [1, 1, None], "text": ["a", "a", "b"]})
     _, _, text = guess(tmp_path, "notes")
-    assert "# NO KEY WAS FOUND: note_id has 1 different value in all 3 rows; correct it before you run" in text
+    assert "# NO KEY WAS FOUND: note_id is not unique in all 3 rows; correct it before you run" in text
 
 
 def test_a_null_or_a_second_row_makes_no_key(tmp_path: Path) -> None:
@@ -163,7 +165,7 @@ def test_what_is_sampled_is_said_and_bounded(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(firstjob, "SAMPLED_VALUES", 1)
     assert firstjob.measure_matches(
         str(tmp_path / "lake" / "merchants"), "country_code", (str(tmp_path / "lake" / "products"), "product_id")
-    ) == firstjob.Matches(1, 0)
+    ) == firstjob.Counted(1, 0)
 
 
 def test_tables_without_rows_are_guessed_by_name(tmp_path: Path) -> None:
@@ -173,7 +175,7 @@ def test_tables_without_rows_are_guessed_by_name(tmp_path: Path) -> None:
     done, project, text = guess(tmp_path, "orders", "customers")
     assert done.notes == []
     assert project.jobs["orders_with_customers"].join["customers"].on == ("orders.customer_id",)
-    assert "the table is empty: guessed from the name alone" in text
+    assert "# order_id is unique in the table, which is empty: guessed from the name alone" in text
     assert project.jobs["orders_with_customers"].rules == ()
 
 
@@ -261,3 +263,114 @@ def test_a_log_of_events_is_known_by_its_columns(tmp_path: Path, columns: Any, o
     assert (source.key, source.latest.order, source.latest.delete) == (("customer_id",), (order,), end)
     assert "a log of events about customer_id" in text
     assert job.join["customer_events"].kind == "foreign_key"
+
+
+# --- versions, and the moment at which one of them is meant -----------------------------------------------------------
+
+
+def noon(day: int) -> datetime:
+    return datetime(2026, 3, day, 12, tzinfo=UTC)
+
+
+SOLD: dict[str, Any] = {
+    "order_id": [1, 2, 3],
+    "product_id": ["p1", "p1", "p2"],
+    "updated_at": [noon(1), noon(5), noon(5)],
+    "shipped_at": [noon(9), noon(9), noon(9)],
+    "ordered_at": [noon(1), noon(5), noon(5)],
+}
+
+
+def join_of(home: Path, *names: str) -> tuple[Any, Any, str]:
+    """Return the one join of a first job, the source that it looks up, and the job file."""
+    done, project, text = guess(home, *names)
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    ((alias, join),) = job.join.items()
+    assert job.from_ == names[0]
+    return join, job.sources[alias], text
+
+
+def test_prices_with_validity_are_looked_up_at_the_moment_at_which_most_rows_have_one(tmp_path: Path) -> None:
+    """Of two, the one that is not when a row was written."""
+    begins = {"valid_from": [noon(1), noon(4), noon(1)], "valid_to": [noon(4), None, noon(3)]}
+    prices = {"price_id": [7, 8, 9], "product_id": ["p1", "p1", "p2"], "price": [1.5, 2.5, 3.5], **begins}
+    put(tmp_path, orders=SOLD, prices=prices)
+    join, source, text = join_of(tmp_path, "orders", "prices")
+    assert (join.kind, join.on, join.at, join.how) == ("as_of", ("orders.product_id",), "orders.ordered_at", "left")
+    assert (join.valid_from, join.valid_to.column, join.valid_to.inclusive) == ("valid_from", "valid_to", False)
+    assert source.key == ("product_id", "valid_from")
+    assert (
+        "# product_id has the name of the key product_id of prices; 2 of 3 different values have a version in" in text
+    )
+    assert "have a version in prices at ordered_at\n" in text
+    assert "{rule: match_rate, join: prices, at_least: 0.61, scope: target, action: warn}" in text
+
+
+@pytest.mark.parametrize(
+    ("ends", "inclusive"),
+    [
+        ([date(2026, 3, 4), date(2026, 3, 9), None], False),  # one ends where the next one begins
+        ([date(2026, 3, 3), date(2026, 3, 9), None], True),
+        ([date(2026, 3, 5), date(2026, 3, 9), None], False),  # they overlap: that says nothing
+        ([date(2026, 3, 3), date(2026, 3, 9), date(2026, 3, 2), None], False),  # some meet, some do not
+    ],
+)
+def test_days_are_compared_with_days_and_ends_are_inclusive_where_none_meets_a_beginning(
+    tmp_path: Path, ends: list[date | None], inclusive: bool
+) -> None:
+    days = {"start_date": [date(2026, 3, day) for day in (1, 4, 1, 2)][: len(ends)], "end_date": ends}
+    prices = {"product_id": ["p1", "p1", "p2", "p2"][: len(ends)], "price": [1.5, 2.5, 3.5, 4.5][: len(ends)]}
+    put(tmp_path, orders=SOLD, prices={**prices, **days})
+    join, source, text = join_of(tmp_path, "orders", "prices")
+    assert (join.at, join.valid_to.column) == ("CAST(orders.ordered_at AS DATE)", "end_date")
+    assert source.key == ("product_id", "start_date")
+    assert join.valid_to.inclusive is inclusive
+    assert ("inclusive: none begins where another one ends" in text) is inclusive
+
+
+def test_fivetrans_ends_are_inclusive_whatever_the_rows_say(tmp_path: Path) -> None:
+    times = {"_fivetran_start": [noon(1), noon(4)], "_fivetran_end": [noon(4), noon(30)]}
+    put(tmp_path, orders=SOLD, products={"product_id": ["p1", "p1"], "title": ["a", "b"], **times})
+    join, _, _ = join_of(tmp_path, "orders", "products")
+    assert (join.kind, join.valid_to.column, join.valid_to.inclusive) == ("as_of", "_fivetran_end", True)
+
+
+@pytest.mark.parametrize("at", [noon, lambda day: noon(day).date()], ids=["timestamps", "days"])
+def test_a_feed_of_versions_by_time_needs_no_name_for_it(tmp_path: Path, at: Callable[[int], Any]) -> None:
+    paid = {"payment_id": [1, 2], "currency": ["USD", "USD"], "paid": [at(5), at(1)]}
+    rates = {"told": [at(2), at(3), at(2)], "currency": ["USD", "USD", "EUR"], "rate": [0.9, 0.91, 1.0]}
+    put(tmp_path, payments=paid, rates=rates)
+    join, source, text = join_of(tmp_path, "payments", "rates")
+    assert (join.kind, join.on, join.at) == ("as_of", ("payments.currency",), "payments.paid")
+    assert (source.key, join.valid_from, join.valid_to) == (("currency", "told"), "told", None)
+    assert "1 of 2 different values have a version in rates at paid" in text
+
+
+def test_a_thing_itself_has_no_moment(tmp_path: Path) -> None:
+    products = {"product_id": ["p1", "p2"], "title": ["a", "b"], "made_at": [noon(2), noon(2)]}
+    prices = {"product_id": ["p1", "p1", "p2"], "valid_from": [noon(1), noon(4), noon(1)], "price": [1.5, 2.5, 3.5]}
+    put(tmp_path, prices=prices, products=products)
+    done, project, _ = guess(tmp_path, "products", "prices")
+    (job,) = project.jobs.values()
+    assert (done.notes, job.from_, job.join["products"].kind) == ([], "prices", "foreign_key")
+
+
+def test_the_day_on_which_somebody_began_makes_no_version(tmp_path: Path) -> None:
+    """Where nothing says that a row ends, it takes a clearer name than `start_date`, or a table without a key."""
+    people: dict[str, Any] = {"employee_id": [1, 2], "team_id": ["t1", "t1"], "start_date": [noon(1), noon(4)]}
+    put(tmp_path, costs={"cost_id": [1, 2], "team_id": ["t1", "t1"], "spent_at": [noon(5), noon(6)]}, employees=people)
+    done, project, _ = guess(tmp_path, "costs", "employees")
+    assert (list(project.jobs), len(done.notes)) == (["costs_checked"], 1)
+    people["end_date"] = [noon(4), None]
+    put(tmp_path / "other", costs={"cost_id": [1], "team_id": ["t1"], "spent_at": [noon(5)]}, employees=people)
+    assert join_of(tmp_path / "other", "costs", "employees")[0].kind == "as_of"
+
+
+def test_versions_and_plain_lookups_stand_in_one_job(tmp_path: Path) -> None:
+    prices = {"product_id": ["p1", "p1"], "valid_from": [noon(1), noon(4)], "price": [1.5, 2.5]}
+    put(tmp_path, orders=SOLD, prices=prices, products={"product_id": ["p1", "p2"], "title": ["a", "b"]})
+    done, project, _ = guess(tmp_path, "orders", "prices", "products")
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    assert {alias: join.kind for alias, join in job.join.items()} == {"prices": "as_of", "products": "foreign_key"}

@@ -7,14 +7,14 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import combinations
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import combinations, product
 from pathlib import Path
 from typing import NamedTuple
 
 from enrich.answers import inspection
 from enrich.base import hints
-from enrich.base.console import format_count
 from enrich.base.errors import ConfigError, RunFailed
 from enrich.base.names import CatalogName
 from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
@@ -89,7 +89,8 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     if os.path.lexists(str(new)):
         message = f"the new job would be named {name}, and there is something at {new}"
         raise ConfigError(message, hint="move it away, or write the job file by hand")
-    left = [table.alias for table in found if table is not driving and table not in [link.lookup for link in links]]
+    joined = [driving.alias, *(link.lookup.alias for link in links)]
+    left = [table.alias for table in found if table.alias not in joined]
     files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
     notes = [f"{alias} is not in the job: no column of the other tables seems to refer to its key" for alias in left]
@@ -179,9 +180,9 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
             for column, why in unfit.items()
             if why
         ]
-    if not any(link.is_list for link in links):
+    if not any(link.is_list or link.moment for link in links):
         lines += ["query: |", *(f"  {line}" for line in _list_query(driving, links))]
-    else:  # SQL has no words for lists
+    else:  # SQL has no words for lists and moments
         lines += [f"from: {driving.alias}", "join:"]
         for link in links:
             column = format_text(name_path(link.source.alias, link.column))
@@ -189,6 +190,8 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
             if link.is_list:
                 field = "" if link.field is None else f", element_key: {format_text(link.field)}"
                 join = f"kind: list, elements: {column}{field}"
+            if link.moment is not None:
+                join = f"kind: as_of, on: {column}, at: {format_text(link.moment)}, {link.lookup.validity}, how: left"
             lines += [f"  # {_comment(link.basis)}", f"  {link.lookup.alias}: {{{join}}}"]
         lines += ["select:"]
         for own, table, source in _list_columns(driving, links):
@@ -266,6 +269,12 @@ _GONE = {
     "fivetrandeleted": "{}",
     "abcdcdeletedat": "{} IS NOT NULL",
 }
+# What validity tables, snapshots of dbt, Fivetran and SAP call the times from which, and up to which, a row holds.
+_BEGINS = ("validfrom", "dbtvalidfrom", "fivetranstart", "effectivefrom", "datab", "startdate", "begindate")
+_ENDS = ("validto", "dbtvalidto", "fivetranend", "effectiveto", "datbi", "enddate")
+_INCLUSIVE = ("fivetranend", "datbi")  # where a row still holds at its end, whatever the others say
+_TIMES = ("date", "timestamp", "timestamp_ntz")
+_LATER = re.compile("updat|modif|load|sync|delet")  # in names of times at which a row was written
 _LEAST = {"ends like": 0.05, "holds values of": 0.5}
 """The share of matches that a column needs whose name alone does not say what it refers to."""
 
@@ -281,6 +290,9 @@ class KnownTable:
     key: tuple[str, ...]
     basis: str  # what the guess rests on
     latest: str = ""  # of a log of events: what the file says of their order
+    versions: KnownTable | None = None  # itself by what its rows are versions of, and the time from which they hold
+    validity: str = ""  # of versions: what the file says of these times
+    holds: str = "true"  # when a row ``v`` holds at the moment ``q.t``, in SQL
 
 
 @dataclass(frozen=True)
@@ -295,6 +307,7 @@ class Link:
     field: str | None = None  # of a list of structs, the field that holds the key
     shares_key: bool = False  # whether the column is the key of its table, so that a table join fits
     is_list: bool = False
+    moment: str | None = None  # of versions: when the one that is meant holds, as an expression
 
 
 def fold(name: str) -> str:
@@ -332,30 +345,58 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     )
     if not likely:
         raise ConfigError(f"{uri} has no column that can be a key", hint="write the job file by hand")
-    rows = count_rows(uri)
-    if not rows:
-        return KnownTable(
-            alias, reference, uri, columns, (likely[0],), "the table is empty: guessed from the name alone"
-        )
-    orders, gone = ([n for each in names for n in columns if fold(n) == each] for names in (_ORDERS, _GONE))
+    rows = _count("SELECT count(*) AS seen, 0 AS found FROM this", this=uri).seen
+    orders, gone, begins, ends = (
+        [n for each in names for n in columns if fold(n) == each] for names in (_ORDERS, _GONE, _BEGINS, _ENDS)
+    )
     seen = f"all {rows:,} rows" if rows <= SAMPLED_ROWS else f"the first {SAMPLED_ROWS:,} of {rows:,} rows"
+    seen = seen if rows else "the table, which is empty: guessed from the name alone"
+    known = partial(KnownTable, alias, reference, uri, columns)
     if orders and gone:
         named = [name for name in likely[:_MOST_COLUMNS] if name not in (*orders, *gone)] or likely
-        again = (name for name in named if not measure_uniqueness(uri, [name]).is_key)
+        again = (name for name in named if not is_unique(uri, name))
         about, end = next(again, named[0]), _GONE[fold(gone[0])].format(spell_name(gone[0]))
         latest = f", latest: {{order: [{format_text(orders[0])}], delete: {json.dumps(end)}}}"
         basis = (
             f"a log of events about {about}, by the names of {orders[0]} and {gone[0]}: the last event of each counts"
         )
-        return KnownTable(alias, reference, uri, columns, (about,), basis, latest)
-    for key in (*((name,) for name in likely[:_MOST_COLUMNS]), *combinations(likely[:_MOST_IN_PAIRS], 2)):
-        if measure_uniqueness(uri, key).is_key:
-            together = " are together" if len(key) > 1 else " is"
-            return KnownTable(alias, reference, uri, columns, key, f"{' and '.join(key)}{together} unique in {seen}")
-    found = measure_uniqueness(uri, likely[:1])
-    values = format_count(found.keys, "different value")
-    basis = f"NO KEY WAS FOUND: {likely[0]} has {values} in {seen}; correct it before you run"
-    return KnownTable(alias, reference, uri, columns, (likely[0],), basis)
+        return known((about,), basis, latest)
+    times = [name for name, kind in columns.items() if kind in _TIMES]
+    ids = [name for name in likely[:_MOST_COLUMNS] if name not in (*begins, *ends)]
+    begins = [name for name in begins if name in times and (ends or not fold(name).startswith(("start", "begin")))]
+    dated = [(name, begin) for begin in begins[:1] for name in ids if not is_unique(uri, name)]
+    versions = next((each for each in dated if is_unique(uri, *each)), None)
+    several = likely[:_MOST_IN_PAIRS]
+    keys = [*((name,) for name in likely[:_MOST_COLUMNS]), *combinations(several, 2), *product(several, times)]
+    if versions is not None:  # beside them, only what is named like an id of the table is its key
+        keys = [*((name,) for name in ids if fold(name) in {*own, *_GENERIC}), versions]
+    found = next((each for each in keys if is_unique(uri, *each)), None)
+    if found is None:
+        return known((likely[0],), f"NO KEY WAS FOUND: {likely[0]} is not unique in {seen}; correct it before you run")
+    key = tuple(sorted(found, key=lambda name: name in times))  # a time is the last part
+    table = known(key, f"{' and '.join(key)} {'are together' if len(key) > 1 else 'is'} unique in {seen}")
+    if versions is None and (len(key) == 1 or key[1] not in times):
+        return table
+    return replace(table, versions=_describe_versions(table, versions or key, ends))
+
+
+def _describe_versions(table: KnownTable, key: tuple[str, ...], ends: Sequence[str]) -> KnownTable:
+    """Return a table by the key of its versions: of what, and from when they hold."""
+    thing, begin = key
+    basis = f"{thing} and {begin} are together unique: versions of {thing}, each holds from {begin} on"
+    validity, holds = f"valid_from: {format_text(begin)}", f"v.{quote_name(begin)} <= q.t"
+    for end in [name for name in ends if table.columns[name] == table.columns[begin]][:1]:
+        k, f, u = map(quote_name, (thing, begin, end))
+        some = f"FROM this WHERE {k} IN (SELECT {k} FROM this LIMIT {SAMPLED_VALUES})"  # noqa: S608 - all rows of some
+        follows = f"SELECT {u} AS u, lead({f}) OVER (PARTITION BY {k} ORDER BY {f}) AS n {some}"
+        counts = "SELECT count(CASE WHEN n > u THEN 1 END) AS seen, count(CASE WHEN n = u THEN 1 END) AS found"
+        apart, close = _count(f"{counts} FROM ({follows})", this=table.uri)
+        is_inclusive = fold(end) in _INCLUSIVE or close == 0 < apart
+        told = f"{{column: {format_text(end)}, inclusive: true}}" if is_inclusive else format_text(end)
+        validity += f", valid_to: {told}"
+        holds += f" AND (v.{u} IS NULL OR q.t {'<=' if is_inclusive else '<'} v.{u})"
+        basis += f", up to {end}" + (", inclusive: none begins where another one ends" if is_inclusive else "")
+    return replace(table, key=key, basis=basis, validity=validity, holds=holds)
 
 
 def _reach(driving: KnownTable, links: Sequence[Link]) -> list[Link]:
@@ -377,29 +418,52 @@ def _reach(driving: KnownTable, links: Sequence[Link]) -> list[Link]:
 
 def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
     """Yield how one table may refer to another, by names and types; then by matches."""
-    if len(lookup.key) > 1:
-        return
-    (key,) = lookup.key
+    plain = [(lookup, {"": "0"})] if len(lookup.key) == 1 else []
+    dated = [(each, _list_moments(source, each)) for each in (lookup.versions,) if each is not None]
+    for each, moments in (*plain, *dated):
+        for column, field, likeness in _list_alike(source, each) if moments else ():
+            (key, *begin), is_list = each.key, kind_of(source.columns[column]) == "array"
+            shared = (column,) == source.key and fold(column) == fold(key) and not is_list
+            if begin and (is_list or (column,) == source.key):
+                continue  # a thing itself has no moment
+            look = partial(measure_matches, source.uri, column, (each.uri, key), is_list=is_list, field=field)
+            found = {at: look(during=(form.format(quote_name(at)), each.holds)) for at, form in moments.items()}
+            at, matches = max(found.items(), key=lambda each: each[1].found)
+            share = matches.found / matches.seen if matches.seen else None
+            if (share or 0) < _LEAST.get(likeness, 0):
+                continue
+            there = f"have a version in {lookup.alias} at {at}" if begin else f"are in {lookup.alias}"
+            counted = f"{matches.found:,} of {matches.seen:,} different values {there}"
+            name = column if field is None else f"{field} in {column}"
+            basis = f"{name} {likeness} the key {key} of {lookup.alias}; "
+            basis += counted if matches.seen else "it has no value"
+            moment = moments[at].format(name_path(source.alias, at)) if begin else None
+            yield Link(source, column, each, basis, share, field, shares_key=shared, is_list=is_list, moment=moment)
+
+
+def _list_moments(source: KnownTable, lookup: KnownTable) -> dict[str, str]:
+    """Return the times of a table at which versions may be meant, the likeliest first, and how they get their type."""
+    day = lookup.columns[lookup.key[1]]
+    times = [name for name, kind in source.columns.items() if kind == day or (day == "date" and kind in _TIMES)]
+    # When a row was written says less than when something happened.
+    times = sorted(times, key=lambda name: _LATER.search(fold(name)) is not None)
+    cast = {name: "{}" if source.columns[name] == day else "CAST({} AS DATE)" for name in times}
+    return {name: form for name, form in cast.items() if fold(name) not in (*_BEGINS, *_ENDS)}
+
+
+def _list_alike(source: KnownTable, lookup: KnownTable) -> Iterator[tuple[str, str | None, str]]:
+    """Yield columns, and fields of structs in lists, that look like the first part of a lookup's key, and how."""
     for column, field, kind in _list_references(source):
         is_list = kind_of(source.columns[column]) == "array"
-        if strip_type(kind) != strip_type(lookup.columns[key]):
+        if strip_type(kind) != strip_type(lookup.columns[lookup.key[0]]):
             continue
         likeness = _compare_names(field or column, lookup, is_list=is_list and field is None)
         if likeness is None and field is not None:  # `lines: [{id: ...}]` may say of what they are by the list's name
             likeness = _compare_names(column, lookup, is_list=True) if fold(field) in _GENERIC else None
         if likeness is None and is_list and kind == TEXT_TYPE:
             likeness = "holds values of"
-        if likeness is None:
-            continue
-        shared = (column,) == source.key and fold(column) == fold(key) and not is_list
-        matches = measure_matches(source.uri, column, (lookup.uri, key), is_list=is_list, field=field)
-        share = matches.found / matches.values if matches.values else None
-        if (share or 0) < _LEAST.get(likeness, 0):
-            continue
-        counted = f"{matches.found:,} of {matches.values:,} different values are in {lookup.alias}"
-        name = column if field is None else f"{field} in {column}"
-        basis = f"{name} {likeness} the key {key} of {lookup.alias}; {counted if matches.values else 'it has no value'}"
-        yield Link(source, column, lookup, basis, share, field, shares_key=shared, is_list=is_list)
+        if likeness is not None:
+            yield column, field, likeness
 
 
 def _list_references(source: KnownTable) -> Iterator[tuple[str, str | None, DataType]]:
@@ -431,64 +495,58 @@ def _compare_names(column: str, lookup: KnownTable, *, is_list: bool) -> str | N
 # --- What the first rows of tables say of keys and references; no value is told ---------------------------------------
 
 
-class Uniqueness(NamedTuple):
-    """How unique columns are: the rows that were looked at, and the different values without a null among them."""
+class Counted(NamedTuple):
+    """How many rows or values were looked at, and how many of them are different, or have a partner."""
 
-    rows: int
-    keys: int
-
-    @property
-    def is_key(self) -> bool:
-        """True when no two of the rows have one value, and none has a null."""
-        return self.keys == self.rows
-
-
-class Matches(NamedTuple):
-    """How many different values of a reference there are, and how many of them are keys of another table."""
-
-    values: int
+    seen: int
     found: int
 
 
-def count_rows(uri: str) -> int:
-    """Return how many rows a table has."""
-    return _count("SELECT count(*) AS rows FROM this", this=uri)["rows"]
-
-
-def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
-    """Count the different values of one or several columns in the first rows of a table."""
+def is_unique(uri: str, *columns: str) -> bool:
+    """Return whether no two of the first rows have one value in the columns together, and none has a null."""
     names = [quote_name(column) for column in columns]
     listed, filled = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
     value = names[0] if len(names) == 1 else f"struct({listed})"
-    found = _count(
-        f"SELECT count(*) AS rows, count(DISTINCT CASE WHEN {filled} THEN {value} END) AS keys"  # noqa: S608
+    counted = _count(
+        f"SELECT count(*) AS seen, count(DISTINCT CASE WHEN {filled} THEN {value} END) AS found"  # noqa: S608
         f" FROM (SELECT {listed} FROM this LIMIT {SAMPLED_ROWS})",
         this=uri,
     )
-    return Uniqueness(**found)
+    return counted.seen == counted.found
 
 
 def measure_matches(
-    uri: str, column: str, lookup: tuple[str, str], *, is_list: bool = False, field: str | None = None
-) -> Matches:
-    """Count how many of the first values of a column, or in its lists, are keys of a lookup, a place and its key."""
-    name, (place, key) = quote_name(column), lookup
+    uri: str,
+    column: str,
+    lookup: tuple[str, str],
+    *,
+    is_list: bool = False,
+    field: str | None = None,
+    during: tuple[str, str] = ("0", "true"),
+) -> Counted:
+    """Count the different first values of a column, or in its lists, and those that are keys of a lookup, a place.
+
+    ``during``: a moment of each row, in SQL, and when a row ``v`` of the lookup holds at it, ``q.t``.
+    """
+    name, (place, key), (moment, holds) = quote_name(column), lookup, during
     reference = f"unnest({name})" if is_list else name
     value = "r" if field is None else "r['" + field.replace("'", "''") + "']"
     statement = (
-        "SELECT count(DISTINCT r) AS values, count(DISTINCT CASE WHEN k IS NOT NULL THEN r END) AS found"  # noqa: S608
-        f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM"
-        f" (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS}))"
-        f" WHERE r IS NOT NULL LIMIT {SAMPLED_VALUES}) LEFT JOIN (SELECT {quote_name(key)} AS k FROM b) ON r = k"
+        "SELECT count(DISTINCT q.m) AS seen,"  # noqa: S608
+        f" count(DISTINCT CASE WHEN v.{quote_name(key)} IS NOT NULL THEN q.m END) AS found"
+        f" FROM (SELECT DISTINCT r, t, struct(r, t) AS m FROM (SELECT {value} AS r, t FROM"
+        f" (SELECT {reference} AS r, {moment} AS t FROM a LIMIT {SAMPLED_ROWS}))"
+        f" WHERE r IS NOT NULL AND t IS NOT NULL LIMIT {SAMPLED_VALUES}) AS q"
+        f" LEFT JOIN b AS v ON q.r = v.{quote_name(key)} AND {holds}"
     )
-    return Matches(**_count(statement, a=uri, b=place))
+    return _count(statement, a=uri, b=place)
 
 
-def _count(statement: str, **places: str) -> dict[str, int]:
-    """Return the row of a statement over tables, by the names that it has for them."""
+def _count(statement: str, **places: str) -> Counted:
+    """Return what a statement counts in tables, by the names that it has for them."""
     logs = {name: open_log(uri) for name, uri in places.items()}
     try:
-        return query_rows(statement, **logs)[0]
+        return Counted(**query_rows(statement, **logs)[0])
     except Exception as error:  # noqa: BLE001 - whatever delta-rs raises
         raise RunFailed(
             f"the rows of {next(iter(places.values()))} cannot be read without Spark ({type(error).__name__})",
