@@ -6,7 +6,7 @@ A state is a lake, the runs that wait in it, and what was done that may be refus
 to a source, restores, kills a run, starts a second one, gives ``--since``. The next step of a run that is there costs
 nothing, nor does the start of a run where none is. States are visited by the number of acts that lead to them, each
 once, so that no trace to a fault has fewer acts than the first one; with it, the explorer stops. States that differ in
-names of runs alone are one: what nothing knows yet has the first free name, and may have another one in the next line.
+names of runs alone are one: a run has the first free name while it makes a step, until something knows it by its name.
 
 In every state, whatever runs there are die, and runs that nothing disturbs finish: target and quarantine must be what
 the job gives for the sources as they are, at the versions that the target records. A run that ends with 0 must have
@@ -17,7 +17,6 @@ that the message names must lead on.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 import time
@@ -27,11 +26,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protocol.lake import LEFT, RIGHT, Commit, Lake, Rows, Table
+from protocol.lake import LEFT, RIGHT, Commit, Lake, Rows, Table, read_record
 from protocol.player import ALIASES, BAD, SHOP, Ended, Player, Stop, join_rows, playing
 
-LOST, FOREIGN, FORGOTTEN = 1, 2, 4
-"""What was done that a run may refuse: with exit 5, with exit 6; with exit 2, as nothing tells whose a target is."""
+LOST, FOREIGN, FORGOTTEN, MIXED = 1, 2, 4, 8
+"""What was done that a run may refuse: with exit 5, with exit 6; with exit 2, as nothing tells whose a target is.
+
+MIXED: a run may leave a quarantine that the next one computes again.
+"""
 LONGEST = 2
 """Runs that are there at once."""
 
@@ -47,16 +49,19 @@ class State(NamedTuple):
     @property
     def key(self) -> int:
         """A hash of all that matters."""
-        return hash((self.lake, self.away, *((each.run_id, each.key) for each in self.live), self.excuses))
+        return hash((self.lake, self.away, self.excuses, *sorted((each.run_id, each.key) for each in self.live)))
 
-    def rename(self) -> State:
-        """Return the state with runs that nothing knows by the first free names, so that equal states are the same."""
+    @property
+    def names(self) -> set[str]:
+        """The runs that anything knows."""
+        return self.lake.names.union(*({each.run_id, *each.names} for each in self.live)) - {""}
+
+    def forget_names(self) -> State:
+        """Return the state with runs that have no name while nothing knows it, so that equal states are the same."""
+        if not self.live:
+            return self
         known = self.lake.names.union(*(each.names for each in self.live))
-        strangers = sorted((each for each in self.live if each.run_id not in known), key=lambda each: each.key)
-        others = [each for each in self.live if each.run_id in known]
-        free = list_free({*known, *(each.run_id for each in others)})
-        live = [*others, *[each._replace(run_id=name) for each, name in zip(strangers, free, strict=False)]]
-        return self._replace(live=tuple(sorted(live, key=lambda each: each.run_id)))
+        return self._replace(live=tuple(e if e.run_id in known else e._replace(run_id="") for e in self.live))
 
 
 def list_free(taken: set[str]) -> Iterator[str]:
@@ -134,12 +139,12 @@ def restore(state: State) -> Acts:
             assert table is not None
             after = table.put("RESTORE", table.commits[version].rows, None, version)
             # A run that has looked for the last time may append its rows to what comes back; it sees that at once.
-            is_late = place == "target" and is_any_late(state)
+            late = {"target": FOREIGN, "beside": MIXED}.get(place, 0) if is_any_late(state) else 0
             yield (
                 f"RESTORE of {name} to version {version}",
                 state._replace(
                     lake=state.lake.but(**{place: after}),
-                    excuses=state.excuses | (FOREIGN if is_late else 0),
+                    excuses=state.excuses | late,
                 ),
             )
 
@@ -242,8 +247,8 @@ def drop(state: State) -> Acts:
         if getattr(state.lake, place) is not None:
             lake = state.lake.but(**{place: None})
             # A run that has looked for the last time may append its rows to a table of which nothing else is left.
-            excuses = state.excuses | (LOST if place == "target" and is_any_late(state) else 0)
-            yield f"{NAMES[place]} is dropped", state._replace(lake=lake, excuses=excuses)
+            late = LOST if place == "target" and is_any_late(state) else 0
+            yield f"{NAMES[place]} is dropped", state._replace(lake=lake, excuses=state.excuses | late)
 
 
 ACTS: dict[str, Callable[[State], Acts]] = {
@@ -274,7 +279,7 @@ def find_record(table: Table, version: int) -> dict[str, Any] | None:
     """Return what the rows of a version contain, by the record that they come from; None where others wrote them."""
     each = table.commits[version]
     if each.record is not None:
-        found: dict[str, Any] = json.loads(each.record)
+        found: dict[str, Any] = read_record(each.record)
         return found
     if each.operation == "RESTORE":
         return None if each.to is None else find_record(table, each.to)
@@ -295,7 +300,9 @@ def find_rows(state: State, uri: str, mark: dict[str, Any]) -> Rows | None:
 def judge_end(state: State, ended: Ended) -> str | None:
     """Return what is wrong with what a run has left that ended with 0; None for nothing."""
     target, beside = state.lake.target, state.lake.beside
-    if ended.code or ended.version is None or target is None or ended.table != target.id:
+    if ended.code or ended.version is None or target is None:
+        return None
+    if ended.table != target.id or ended.version > target.version:
         return None  # it is another target by now
     record = find_record(target, ended.version)
     if record is None:
@@ -309,10 +316,10 @@ def judge_end(state: State, ended: Ended) -> str | None:
     named = (record["quarantine_number"], record["quarantine_run"])
     there: Rows | None = () if not named[0] else None
     for each in beside.commits if beside is not None else ():
-        known = json.loads(each.record) if each.record is not None else None
+        known = read_record(each.record) if each.record is not None else None
         if known is not None and (known["quarantine_number"], known["run_id"]) == named:
             there = each.rows
-    if there is not None and there != bad:
+    if there is not None and there != bad and not state.excuses & MIXED:
         return f"exit 0 ({ended.status}), and the quarantine that it names has {there} instead of {bad}"
     return None
 
@@ -389,13 +396,14 @@ class Explorer:
 
     def _step(self, state: State, place: int, *, loses: bool = False) -> tuple[str, State]:
         stop, others = state.live[place], (*state.live[:place], *state.live[place + 1 :])
+        stop = stop._replace(run_id=stop.run_id or next(list_free(state.names)))
         found, lake = self.player.step(stop, state.lake, loses=loses)
         said = f"run {stop.run_id} goes on from {stop.place!r}{', whose answer is lost,' if loses else ''} "
         if isinstance(found, Stop):
-            return f"{said}to {found.place!r}", state._replace(lake=lake, live=(*others, found)).rename()
+            return f"{said}to {found.place!r}", state._replace(lake=lake, live=(*others, found)).forget_names()
         self.counts[f"exit {found.code} {found.status}"] += 1
         said += f"and ends with {found.code} ({found.error or found.status})"
-        after = state._replace(lake=lake, live=others).rename()
+        after = state._replace(lake=lake, live=others).forget_names()
         if wrong := judge_end(after, found):
             raise Fault(wrong, (said, None))
         return said, after
@@ -408,17 +416,19 @@ class Explorer:
                 yield self._step(state, place, loses=True)
             if "kill" in acts:
                 others = (*live[:place], *live[place + 1 :])
-                yield f"run {stop.run_id} is killed at {stop.place!r}", state._replace(live=others).rename()
+                yield (
+                    f"run {stop.run_id or 'new'} is killed at {stop.place!r}",
+                    state._replace(live=others).forget_names(),
+                )
         if len(live) < LONGEST and (not live or "second" in acts):
             for words, options in list_options(state, acts):
                 yield self._start(state, words, options)
-        for name in acts & ACTS.keys():
-            yield from ACTS[name](state)
+        for name, act in ACTS.items():
+            if name in acts:
+                yield from ((said, after.forget_names()) for said, after in act(state))
 
     def _start(self, state: State, words: str, options: dict[str, Any]) -> tuple[str, State]:
-        name = next(list_free(state.lake.names.union(*({each.run_id, *each.names} for each in state.live))))
-        run = self.player.begin(name, **options)
-        return f"run {name} starts{words}", state._replace(live=(*state.live, run)).rename()
+        return f"a run starts{words}", state._replace(live=(*state.live, self.player.begin("", **options)))
 
     def lead(self, *acts: str) -> State:
         """Return the state to which acts lead, by how their names begin; a run is played to its end."""
@@ -464,7 +474,7 @@ class Explorer:
             state, trace = states.popleft()
             try:
                 for said, after in by(state):
-                    yield after, (said, trace)
+                    yield after, (sys.intern(said), trace)
             except Fault as fault:
                 raise Fault(fault.what, (fault.trace[0], trace)) from None  # type: ignore[index]
 

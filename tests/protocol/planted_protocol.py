@@ -159,13 +159,33 @@ def ignore_the_quarantines_base(patch: pytest.MonkeyPatch) -> None:
 NO_BASE = {"quarantine_base": None}
 
 
+def ignore_what_a_quarantine_met(patch: pytest.MonkeyPatch) -> None:
+    """Believe the record of a quarantine that was taken back right before its rows were appended."""
+    find = target._walk
+
+    def believing(entries: list[dict[str, Any]], job: str) -> Any:
+        found = find(entries, job)
+        return replace(found, entries=[each for each in entries if each["operation"] != "RESTORE"])
+
+    patch.setattr(target, "_walk", believing)
+
+
 def ignore_that_sources_are_replaced(patch: pytest.MonkeyPatch) -> None:
     """Do not look before a commit whether the sources are still the tables that were pinned."""
     patch.setattr(tables, "fingerprint", lambda *_: None)
 
 
-FED_LATE = ("the orders: 'a' becomes '-'", "the orders: 'a' becomes '5'", "the feed of the orders is lost", "run 0001")
+FED_LATE = (
+    "the orders: 'a' becomes '-'",
+    "the orders: 'a' becomes '5'",
+    "the feed of the orders is lost",
+    "a run starts",
+)
 """A target over orders of which no feed tells what came and went before it."""
+
+
+HELD_BEFORE = ("the orders: 'a' becomes '-'", "a run starts", "the orders: 'a' becomes '5'", "a run starts")
+"""A quarantine that held an order, and holds none."""
 
 
 class Planted(NamedTuple):
@@ -194,6 +214,7 @@ PLANTED: dict[str, Planted] = {
         Planted(ignore_what_is_forgotten, "refresh,intrude,forget", 3),
         Planted(ignore_the_targets_id, "optimize,drop", 2),
         Planted(ignore_the_quarantines_base, "order,another,drop", 3),
+        Planted(ignore_what_a_quarantine_met, "another,restore", 2, HELD_BEFORE),
         Planted(ignore_that_sources_are_replaced, "order,replace_source", 3),
     )
 }

@@ -37,7 +37,7 @@ from enrich.operations import loading, runner, workplace
 from enrich.operations.workplace import Workplace
 from enrich.progress import decision
 from enrich.progress.cursor import Cursor
-from enrich.progress.plan import Options, Plan
+from enrich.progress.plan import OpenJob, Options, Plan
 from enrich.project import compile as compiler
 from enrich.project import project
 from enrich.steps import gate, publish, rows, run, source_changes, state
@@ -376,6 +376,8 @@ def playing(home: Path) -> Iterator[Player]:
             patch.setattr(module, "F", Anything())
         _patch_frames(patch)
         patch.setattr(reads, "read_snapshot", _read_snapshot)
+        patch.setattr(sink, "_drop_metadata", lambda rows, *_: rows)
+        patch.setattr(sink, "_allow_types", lambda *_: None)
         patch.setattr(sink, "_merge", _merge)
         patch.setattr(sink, "wants_places", lambda table: table is not None and Here.by_position)
         patch.setattr(sink, "is_small", lambda _: False)
@@ -455,6 +457,13 @@ def _patch_work(patch: pytest.MonkeyPatch, player: Player) -> None:
     for pure in (names.identify, failures.require_extra):
         _replace_everywhere(patch, pure, cache(pure))
     patch.setattr(project.Project, "location", lambda _, reference: reference)  # it names places, no names
+    patch.setattr(project.Project, "state", "/lake/_enrich")
+    _replace_everywhere(patch, tables.read_metadata, lambda entry: model.read_record(entry.get("userMetadata") or "{}"))
+    # There are one job and one suite.
+    uncounted = list_uncounted(player.project.suites["shown"])
+    _replace_everywhere(patch, list_uncounted, lambda _: uncounted)
+    define = OpenJob.definition.fget  # type: ignore[attr-defined]
+    patch.setattr(OpenJob, "definition", property(lambda opened: once("definition", lambda: define(opened))))
     patch.setattr(workplace, "compile_job", compile_once)
     patch.setattr(Workplace, "open_job", open_once)
     patch.setattr(runner, "decide_plan", lambda opened: once(("plan", id(opened)), lambda: decide(opened)))

@@ -144,17 +144,19 @@ def test_rows_of_others_between_plan_and_commit_are_drift(uri: Path) -> None:
         refuse_drift(task, DeltaTable(uri).version())
 
 
-def test_who_looks_before_its_commit_finds_what_others_have_done_meanwhile(uri: Path) -> None:
+@pytest.mark.parametrize("beside", [False, True])
+def test_who_looks_before_its_commit_finds_what_others_have_done_meanwhile(uri: Path, beside: bool) -> None:
     put(uri, "me", 2)
     task = planned(uri)
-    refuse_if_beaten(task)
+    task.target.quarantine = task.target
+    refuse_if_beaten(task, beside=beside)
     DeltaTable(uri).optimize.compact()
-    refuse_if_beaten(task)
+    refuse_if_beaten(task, beside=beside)
     DeltaTable(uri).restore(0)
-    with pytest.raises(Conflict, match="others have changed the target"):
-        refuse_if_beaten(task)
+    with pytest.raises(Conflict, match=f"others have changed the {'quarantine' if beside else 'target'}"):
+        refuse_if_beaten(task, beside=beside)
     task.rewrites = True  # all rows go, whoever wrote them
-    refuse_if_beaten(task)
+    refuse_if_beaten(task, beside=beside)
 
 
 @pytest.mark.parametrize("beside", [False, True])

@@ -119,6 +119,18 @@ def test_a_quarantine_that_was_dropped_before_its_rows_were_appended_holds_nobod
         assert beside.cursor == (found if known else None)
 
 
+def test_a_quarantine_that_was_restored_before_its_rows_were_appended_holds_nobody_knows_what(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    for number in (1, 2):
+        put(uri, number, record(number, 9, number).to_json())
+    DeltaTable(uri).restore(0)
+    for number, base, known in ((3, 1, None), (4, 3, 4)):
+        put(uri, number, replace(record(number, 9, number), quarantine_base=base).to_json())
+        beside = target.read_quarantine_state(str(uri), JOB)
+        assert beside is not None
+        assert (beside.number, beside.present) == (number, known)
+
+
 @pytest.mark.parametrize(
     ("how", "read_at", "left"), [("append", 1, (1,)), ("overwrite", 1, ()), ("overwrite", 0, (1,))]
 )

@@ -60,7 +60,9 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
         raise _describe_foreign(uri, job)
     found = Cursor.from_dict(walked.record) if walked.record is not None else None
     base = -1 if found is None or found.quarantine_base is None else found.quarantine_base
-    if walked.unclear or base >= walked.version:  # to a time; or an append made a table, where it found none any more
+    restored = [int(each["version"]) for each in walked.entries if each.get("operation") == "RESTORE"]
+    # An append may have made a table, where it found none any more, or have met rows of before.
+    if walked.unclear or base >= walked.version or any(base < each < walked.version for each in restored):
         return QuarantineState(table, number, None, None, walked.oldest)
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
     present = found.quarantine_number if found is not None else None if walked.restored else number

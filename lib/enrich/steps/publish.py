@@ -158,9 +158,8 @@ def _stage_quarantine(
     columns = tuple(verdict.good.schema[name] for name in plan.spec.columns)
     identity = QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
     nothing = verdict.good.limit(0).withColumn(FAILED_COLUMN, F.array().cast("array<string>"))
-    bad = difference.stage_quarantined_rows(
-        verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns
-    )
+    with_key = verdict.bad if verdict.bad is not None else nothing
+    bad = difference.stage_quarantined_rows(with_key, without_key, identity.columns)
     table = None
     if before is not None and (fits or not replaces):
         place = before.table
@@ -380,7 +379,7 @@ def refuse_if_beaten(plan: Plan, *, beside: bool = False) -> None:
     job, there = plan.job.job, plan.target.quarantine if beside else plan.target
     if there is None:
         return
-    uri = plan.place.uri if there.table is None else there.table.uri
+    table, uri = there.table, plan.place.uri if there.table is None else there.table.uri
     log = tables.open_log(uri) if uri is not None and tables.exists(uri) else None
     number = None if log is None else cursor.find_number(log, job, cursor.BESIDE if beside else cursor.NUMBER)
     if log is not None and number not in (None, there.number):
@@ -389,10 +388,9 @@ def refuse_if_beaten(plan: Plan, *, beside: bool = False) -> None:
         records = map(cursor.read_run, tables.read_history(log, tables.RECENT))
         winner = next((found["run_id"] for found in records if "run_id" in found), "another run")
         raise Locked(f"run {winner} has written the target of {job!r} meanwhile", hint="run again")
-    if there.table is None or plan.rewrites:
+    if table is None or plan.rewrites:
         return
-    is_other = log is None or str(log.metadata().id) != there.table.table_id
-    if is_other or (log is not None and not beside and _list_drift(plan, there.table, log, log.version() + 1)):
+    if log is None or str(log.metadata().id) != table.table_id or _list_drift(plan, table, log, log.version() + 1):
         raise Conflict(f"others have changed the {'quarantine' if beside else 'target'} of {job!r}", hint="run again")
 
 
@@ -404,7 +402,7 @@ def refuse_drift(plan: Plan, version: int) -> None:
 
 
 def _list_drift(plan: Plan, table: tables.TableState, log: tables.Log, version: int) -> tuple[int, ...]:
-    """Return the commits of others that changed rows of the target between the plan and a version, both excluded."""
+    """Return the commits of others that changed rows of a table between the plan and a version, both excluded."""
     entries = tables.read_history(log, log.version() - table.version)
     base = next((cursor.find_base(each) for each in entries if int(each["version"]) == version), None)
     others = cursor.list_others_between(entries, (table.version if base is None else base, version))
