@@ -28,7 +28,6 @@ from enrich.demo import (
     add_sources,
     draw_changes,
     draw_table,
-    job_of,
     list_aliases,
     list_columns,
     play,
@@ -118,7 +117,7 @@ def test_the_samples_write_what_the_story_reads(tmp_path: Path) -> None:
     project = load_project(start_over(tmp_path / "demo"))
     for each in sections():
         for job in map(project.jobs.__getitem__, each.jobs):
-            if job.select is not None and job.job == job_of(each):
+            if job.select is not None and job.job == each.jobs[-1]:
                 assert list(job.select) == list_columns(each)
             written = {*each.tables, *each.jobs}
             assert {source.table for source in job.sources.values()} <= written
@@ -148,6 +147,11 @@ def test_changes_are_shown_as_old_and_new() -> None:
     ]
     assert "null => y" in lines[2]
     assert draw_changes(part, before, before) == "2 rows as before"
+    structs = {"a": ("a", [{"id": "a1", "street": "First Street"}, {"id": "a2", "street": None}], "\u200b", "7")}
+    shown = re.split(" {2,}", draw_table(["key", "list", "hidden", "text"], structs).split("\n")[1])
+    assert shown[-3:] == [
+        "[a1 First Street, a2 null]", "'\\u200b'", "'7'",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/groups.md"])

@@ -17,8 +17,7 @@ from differential.trial import Script, Trial
 from differential.worlds import WORLDS
 from enrich.demo import play as play_story
 from enrich.spark.session import build_session
-from enrich.testing.play import play as play_scenario
-from enrich.testing.play import set_stage
+from enrich.testing.play import play_round, set_stage
 from enrich.testing.reader import read_scenario
 from kit.cluster import SETTINGS
 from kit.payments import write_payments
@@ -72,7 +71,9 @@ def play_demo(spark: SparkSession, home: Path) -> None:
     assert play_story(home / "demo", ("consents", "moments"), tell) == 0
     project = enrich.load_project(write_payments(home / "payments"))
     scenario = read_scenario(project, home / "payments" / "tests" / "payments.yml")
-    for played in play_scenario(set_stage(project, scenario, home / "lake", spark), scenario):
+    stage = set_stage(project, scenario, home / "lake", spark)
+    for each in scenario.rounds:
+        played = play_round(stage, scenario, each)
         assert not played.differences, played.differences
         assert played.result is not None
         tell(f"payments {played.round.number}: {played.result.jobs[0].status}")

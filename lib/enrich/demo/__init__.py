@@ -84,7 +84,7 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
 
 def play_section(stage: Stage, section: Scenario, say: Say) -> int:
     """Play one part's rounds and print its table at the end; return how many rounds were wrong."""
-    job, aliases = job_of(section), list_aliases(section)
+    job, aliases = section.jobs[-1], list_aliases(section)  # the target of the last job is shown
     say(f"\n=== {section.title}\n{section.about}")
     titles = [*list_columns(section), *(["why"] if aliases else [])]
     give_tables(stage, section)
@@ -195,14 +195,9 @@ def read_sections(project: Project, names: tuple[str, ...] = ()) -> dict[str, Sc
     return {name: read_scenario(project, path) for name, path in known.items() if not names or name in names}
 
 
-def job_of(section: Scenario) -> str:
-    """Return the job whose target a section shows: the last one."""
-    return section.jobs[-1]
-
-
 def list_aliases(section: Scenario) -> list[str]:
     """Return the sources whose reasons a section tells; a row's reason is that of the first one without partner."""
-    written = [result.why for each in section.rounds for job, result in each.results.items() if job == job_of(section)]
+    written = [result.why for each in section.rounds for job, result in each.results.items() if job == section.jobs[-1]]
     return list(dict.fromkeys(name for rows in written if rows is not None for name in rows.columns[1:]))
 
 
@@ -213,6 +208,13 @@ def list_columns(section: Scenario) -> list[str]:
 
 
 # --- what a run changed in a table, and why its cells are null -------------------------------------------------------
+
+
+def format_cell(value: Any) -> str:
+    """Return a cell as YAML has it, but structs without the names of their fields: ``[a1 First Street, a2 null]``."""
+    if isinstance(value, dict):
+        return " ".join(map(format_cell, value.values()))
+    return f"[{', '.join(map(format_cell, value))}]" if isinstance(value, list) else write_cell(value)
 
 
 def format_commit(commit: Sequence[Write]) -> str:
@@ -235,7 +237,7 @@ def split_numbers(key: Any) -> tuple[Any, ...]:
 
 def draw_table(titles: Sequence[str], rows: Mapping[Any, Row]) -> str:
     """Return a target as it is."""
-    lines = [[" ", *map(write_cell, rows[key])] for key in sorted(rows, key=split_numbers)]
+    lines = [[" ", *map(format_cell, rows[key])] for key in sorted(rows, key=split_numbers)]
     return format_table(["", *titles], lines)
 
 
@@ -254,9 +256,9 @@ def draw_changes(titles: Sequence[str], before: Mapping[Any, Row], after: Mappin
         if old == new:
             same += 1
         elif old is None or new is None:
-            lines.append(["+" if old is None else "-", *map(write_cell, new or old or ())])
+            lines.append(["+" if old is None else "-", *map(format_cell, new or old or ())])
         else:
-            steps = zip(map(write_cell, old), map(write_cell, new), strict=True)
+            steps = zip(map(format_cell, old), map(format_cell, new), strict=True)
             lines.append(["~", *(now if was == now else f"{was} => {now}" for was, now in steps)])
     as_before = f"{format_count(same, 'row')} as before"
     if not lines:

@@ -16,7 +16,7 @@ from enrich.base.errors import ConfigError, Fault
 from enrich.project.project import Project
 from enrich.report.page import Case, CaseSuite, format_suites
 from enrich.testing.compare import Mismatch
-from enrich.testing.play import Played, get_session, play, set_stage
+from enrich.testing.play import Played, get_session, play_round, set_stage
 from enrich.testing.reader import read_scenario
 from enrich.testing.scenario import Scenario
 
@@ -95,7 +95,7 @@ def play_scenarios(
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="enrich-test-") as directory:
             stage = set_stage(project, scenario, Path(directory).resolve() / "lake", session)
-            rounds = tuple(play(stage, scenario))
+            rounds = tuple(play_round(stage, scenario, each) for each in scenario.rounds)
         yield PlayedScenario(scenario, rounds, time.monotonic() - began)
 
 

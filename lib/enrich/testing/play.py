@@ -101,12 +101,6 @@ def give_tables(stage: Stage, scenario: Scenario) -> None:
         stage.lake.define(table.name, table.key, table.columns, table.rows)
 
 
-def play(stage: Stage, scenario: Scenario) -> Iterator[Played]:
-    """Play all rounds, and yield what came of each."""
-    for each in scenario.rounds:
-        yield play_round(stage, scenario, each)
-
-
 def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
     """Play one round.
 
