@@ -131,16 +131,13 @@ def ignore_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cursor, "list_others_between", known)
 
 
-NO_ID = {"table_id": None}
-
-
-def ignore_the_targets_id(patch: pytest.MonkeyPatch) -> None:
-    """Believe the record of a run that was planned on a target that was dropped before its rows were appended."""
+def ignore_the_targets_base(patch: pytest.MonkeyPatch) -> None:
+    """Believe the record of a target that was dropped before its rows were appended."""
     find = target._walk
 
     def believing(entries: list[dict[str, Any]], job: str) -> Any:
         found = find(entries, job)
-        return replace(found, record={**found.record, **NO_ID}) if found.record is not None else found
+        return replace(found, base=None) if found.base is not None and found.base >= found.version else found
 
     patch.setattr(target, "_walk", believing)
 
@@ -212,7 +209,7 @@ PLANTED: dict[str, Planted] = {
         Planted(commit_the_target_first, "order", 2),
         Planted(merge_ranges, "order,kill,since", 4, FED_LATE),
         Planted(ignore_what_is_forgotten, "refresh,intrude,forget", 3),
-        Planted(ignore_the_targets_id, "optimize,drop", 2),
+        Planted(ignore_the_targets_base, "optimize,drop", 2),
         Planted(ignore_the_quarantines_base, "order,another,drop", 3),
         Planted(ignore_what_a_quarantine_met, "another,restore", 2, HELD_BEFORE),
         Planted(ignore_that_sources_are_replaced, "order,replace_source", 3),

@@ -101,11 +101,11 @@ def test_what_a_log_has_forgotten_between_a_plan_and_its_commit_may_have_been_dr
 def test_a_record_of_a_run_that_was_planned_on_a_table_that_was_dropped_is_none(tmp_path: Path) -> None:
     """Delta creates a table where an append finds none."""
     uri = tmp_path / "t"
-    put(uri, 2, replace(record(2, 3), table_id="dropped").to_json())
-    assert (read(uri).cursor, read(uri).number) == (None, 2)
-    known = str(DeltaTable(uri).metadata().id)
-    put(uri, 3, replace(record(3, 0), table_id=known).to_json())
-    assert read(uri).cursor == replace(record(3, 0), table_id=known)
+    for number, base in ((2, 0), (3, 7)):
+        commit(uri, number, base)
+        assert (read(uri).cursor, read(uri).number) == (None, number)
+    commit(uri, 4, 1)
+    assert read(uri).cursor == record(4, 1)
 
 
 def test_a_quarantine_that_was_dropped_before_its_rows_were_appended_holds_nobody_knows_what(tmp_path: Path) -> None:

@@ -28,8 +28,8 @@ def read_target(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
         if _find_expired(known, walked.oldest) is None and known[0].get("table_id") != table.table_id:
             raise _describe_foreign(table.uri, job)
     found, others = walked.record, walked.others
-    if found is not None and not (walked.is_explained and found.get("table_id") in (None, table.table_id)):
-        found = None  # what came between its plan and its commit is forgotten, or it was dropped between them
+    if found is not None and not walked.is_explained:
+        found = None  # what came between its plan and its commit is forgotten, or the table was dropped between them
     elif found is not None and walked.base is not None:
         others += cursor.list_others_between(walked.entries, (walked.base, walked.version))
     elif found is None and not walked.restored:
@@ -120,8 +120,8 @@ class _Walked:
     @property
     def is_explained(self) -> bool:
         """True when the entries hold the record and all that came between its plan and its commit."""
-        after = (self.version if self.base is None else self.base) + 1
-        return self.record is not None and (after >= self.version or after >= self.oldest)
+        after = self.version if self.base is None else self.base + 1
+        return self.record is not None and self.oldest <= after <= self.version
 
 
 def _open_history(
