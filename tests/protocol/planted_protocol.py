@@ -74,6 +74,16 @@ def look_no_more(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cursor, "list_others_between", lambda *_: ())
 
 
+def look_for_numbers_alone(patch: pytest.MonkeyPatch) -> None:
+    """Look before a commit whether another run was faster, and not whether others have changed rows."""
+    listed = publish._list_drift
+
+    def later(plan: Any, table: Any, log: Any, version: int) -> tuple[int, ...]:
+        return listed(plan, table, log, version) if version <= log.version() else ()
+
+    patch.setattr(publish, "_list_drift", later)
+
+
 def commit_the_cursor_apart(patch: pytest.MonkeyPatch) -> None:
     """Believe the latest intent, not the commit: the cursor stands in a table of its own, written before the rows."""
     read = target.read_target
@@ -205,6 +215,7 @@ PLANTED: dict[str, Planted] = {
         Planted(ignore_numbers, "order,second", 3),
         Planted(ignore_drift, "intrude", 1),
         Planted(look_no_more, "order,intrude", 2),
+        Planted(look_for_numbers_alone, "order,restore", 3),
         Planted(commit_the_cursor_apart, "order,kill", 2),
         Planted(commit_the_target_first, "order", 2),
         Planted(merge_ranges, "order,kill,since", 4, FED_LATE),

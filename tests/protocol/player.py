@@ -117,8 +117,9 @@ class Stop(NamedTuple):
 
 MOST = 20_000
 """How many decisions are remembered, and half of the steps."""
-PAUSES = ("plan", "commit", "committed", "outcome")
-"""Before a plan is made (and made again), before and after each commit, before the outcome is written."""
+PAUSES = ("plan", "look", "commit", "committed", "outcome")
+"""Before a plan is made (and made again), before the last look at a table, before and after each commit, before the
+outcome is written."""
 
 
 class Player:
@@ -480,6 +481,14 @@ def _patch_work(patch: pytest.MonkeyPatch, player: Player) -> None:
         return record(place, result)
 
     patch.setattr(runner, "record_outcome", record_after)
+    refuse = publish.refuse_if_beaten
+
+    def look(plan: Plan, **which: bool) -> None:
+        if which:  # right before a commit
+            Here.pause("look")
+        refuse(plan, **which)
+
+    patch.setattr(publish, "refuse_if_beaten", look)
 
 
 def _once_by_id(patch: pytest.MonkeyPatch, known: dict[Any, Any], of: type, name: str) -> None:
