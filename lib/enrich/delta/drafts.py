@@ -72,7 +72,9 @@ class Draft:
             _delete(self.writer.deltaLog(), self.files)
 
 
-def write_draft(session: SparkSession, table: NewTable, rows: DataFrame, observed: Observation) -> Draft | None:
+def write_draft(
+    session: SparkSession, table: NewTable, rows: DataFrame, observed: Sequence[Observation]
+) -> Draft | None:
     """Write rows, of which counts are observed, into the files of a new table.
 
     None where that cannot be done, and nothing is left of it.
@@ -86,10 +88,10 @@ def write_draft(session: SparkSession, table: NewTable, rows: DataFrame, observe
         draft = _write(session, log, table, rows)
         pass_point("draft.written")
         session._jsparkSession.sparkContext().listenerBus().waitUntilEmpty(_PATIENCE)
-        told = observed._jo.getRowOrEmpty()  # type: ignore[union-attr]
-        if told.isEmpty():
+        told = [each._jo.getRowOrEmpty() for each in observed]  # type: ignore[union-attr]
+        if any(each.isEmpty() for each in told):
             raise TypeError("Spark has had too much to tell")
-        return replace(draft, counts=[int(told.get().get(place)) for place in range(told.get().size())])
+        return replace(draft, counts=[int(each.get().get(at)) for each in told for at in range(each.get().size())])
     except BaseException as error:
         # Nobody but Spark knows which files it has written before it failed. Another run can be here on another machine
         # alone, and looks for its files when it commits.

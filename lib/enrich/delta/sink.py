@@ -313,7 +313,9 @@ class NewTable:
     comments: Mapping[str, str] = field(default_factory=dict)  # of columns, by name, and of the table, by no name
 
 
-def draft_table(session: SparkSession, table: NewTable, rows: DataFrame, observed: Observation) -> Draft | None:
+def draft_table(
+    session: SparkSession, table: NewTable, rows: DataFrame, observed: Sequence[Observation]
+) -> Draft | None:
     """Write the files of a table that does not exist; None where ``create_table`` has to do all of it."""
     return (
         drafts.write_draft(session, table, _drop_metadata(rows, table.comments), observed)

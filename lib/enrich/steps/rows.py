@@ -16,7 +16,7 @@ from enrich.base.spec import LIVE, OPERATION, Affected, DataType, quote
 from enrich.base.suites import select_quarantine_rules
 from enrich.delta import sink
 from enrich.delta.tables import CHANGE_FEED, VECTORS, TableState
-from enrich.frames.columns import Ranges, add_up, aggregate, count_with_ranges, hash_rows, mark_rows
+from enrich.frames.columns import PARTS, Ranges, add_up, aggregate, count_with_ranges, hash_rows, mark_rows
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
 from enrich.steps.run import Run, identify_rows, measure
@@ -70,9 +70,12 @@ def keep_rows(
     every = [*every, *[add_up(F.when(F.col(LIVE), mark.cast("long"))) for mark in marks.values()]]
     write_row = plan.write_row if marks else None
     if drafts and marks and run.publishes and plan.target.table is None and not plan.options.dry_run:
-        seen = Observation()
         watched = [each.alias(f"__enrich_c{place}") for place, each in enumerate(every)]
-        rows = hash_rows(frame, write_row, names).observe(seen, *watched)
+        seen, hashed = [Observation()], len(every) - (len(PARTS) if write_row else 0)
+        rows = frame.observe(seen[0], *watched[:hashed])
+        if write_row is not None:  # apart: Spark compiles no stage as long as the joins with the texts that are hashed
+            seen.append(Observation())
+            rows = hash_rows(rows, write_row, names).observe(seen[1], *watched[hashed:])
         rows = rows.where(F.col(LIVE)).select(*map(quote, names))
         run.draft = sink.draft_table(run.session, describe_table(plan, rows, None), rows, seen)
     if run.draft is not None:
