@@ -93,7 +93,7 @@ class KnownRows:
 class Range:
     """The least and the greatest value of a column whose kind is exact in logs: whole number, short decimal, date."""
 
-    least: Any  # None: no such end
+    least: Any
     most: Any
     is_day: bool = False  # dates are days since 1970, because Python has not all dates
     values: tuple[int, ...] = ()  # all of them, where a read looks for each

@@ -52,6 +52,34 @@ def read_snapshot(
     there is no such column.
     """
     rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
+    return _take_columns(rows, columns, like, places=places)
+
+
+def read_files(
+    spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
+) -> DataFrame:
+    """Return what ``read_snapshot`` does, and list the table's files once.
+
+    Else Delta asks by a Spark job, at each place of a plan where the table is read, which files a condition leaves out.
+    """
+    jvm: Any = spark._jvm
+    try:
+        log, nothing = (
+            jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, uri),
+            jvm.scala.Option.empty(),
+        )
+        then = log.getSnapshotAt(version, nothing, nothing, False)
+        files = jvm.org.apache.spark.api.python.PythonUtils.toSeq(then.allFiles().collectAsList())
+        return _take_columns(ClassicDataFrame(log.createDataFrame(then, files, False, nothing), spark), columns, like)
+    except (Py4JJavaError, Py4JNetworkError):
+        raise
+    except (Py4JError, TypeError):  # another Delta
+        return read_snapshot(spark, uri, version, columns, like=like)
+
+
+def _take_columns(
+    rows: DataFrame, columns: Sequence[str], like: DataFrame | None, *, places: bool = False
+) -> DataFrame:
     known = {name.lower() for name in rows.columns}
 
     def read(name: str) -> Column:

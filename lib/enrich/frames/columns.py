@@ -125,20 +125,12 @@ def read_proof(rows: int, parts: Sequence[int]) -> Proof | None:
 
 
 def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
-    """Leave out rows whose keys are outside the ranges: literals, by which Delta skips files and Parquet row groups."""
+    """Leave out rows with other keys, by literals, by which Delta skips files and Parquet row groups and pages."""
     for name, each in ranges.items():
-        rows = rows.where(is_within(F.col(name), each))
+        column, build = F.col(name), F.date_from_unix_date if each.is_day else F.lit  # Python has not all dates
+        least, most = build(F.lit(each.least)), build(F.lit(each.most))
+        rows = rows.where(column.isin([*each.values]) if each.values else column.between(least, most))
     return rows
-
-
-def is_within(column: Column, ends: Range) -> Column:
-    """Tell whether a value is in a range, which has one end at least; Spark folds the ends to literals."""
-    build = F.date_from_unix_date if ends.is_day else F.lit  # Python has not all dates
-    if ends.values:
-        return column.isin([*ends.values])
-    sides = [column >= build(F.lit(ends.least))] if ends.least is not None else []
-    sides += [column <= build(F.lit(ends.most))] if ends.most is not None else []
-    return reduce(and_, sides)
 
 
 def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> DataFrame:

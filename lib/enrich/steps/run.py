@@ -94,9 +94,12 @@ class Run:
         """Return all rows of a source's table, at the window's end unless told otherwise, with normalised keys."""
         source, state = self.plan.spec.sources[alias], self.plan.tables[alias]
         names, end = list(source.columns), self.plan.window[alias].to
-        rows = reads.read_snapshot(self.session, state.uri, end, names)
+        # What rows refer to is looked for by no literal that would leave files out.
+        refers = any(step.alias == alias and step.on and step.at is None for step in self.plan.spec.steps)
+        read = reads.read_files if refers else reads.read_snapshot
+        rows = read(self.session, state.uri, end, names)
         if version is not None and version != end:  # the source may have gained columns since
-            rows = reads.read_snapshot(self.session, state.uri, version, names, like=rows)
+            rows = read(self.session, state.uri, version, names, like=rows)
         return normalise.normalise_keys(rows, source)
 
     def read_held(self, alias: str) -> DataFrame | None:
