@@ -158,7 +158,7 @@ def restore_to_a_time(state: State) -> Acts:
         table: Table | None = getattr(state.lake, place)
         for version in range(table.oldest, table.version) if table is not None else ():
             after = table.put("RESTORE", table.commits[version].rows)  # type: ignore[union-attr]
-            excuses = state.excuses | (FOREIGN if place == "target" else 0)
+            excuses = state.excuses | (FOREIGN if place == "target" else MIXED if is_any_late(state) else 0)
             lake = state.lake.but(**{place: after})
             yield (
                 f"RESTORE of {NAMES[place]} to the time of version {version}",
