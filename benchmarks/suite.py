@@ -229,6 +229,11 @@ def read_arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+def was_interrupted(error: BaseException | None) -> bool:
+    """Tell whether an error came of a signal: what tidies up behind one may fail, too, for the JVM still works."""
+    return error is not None and (isinstance(error, KeyboardInterrupt) or was_interrupted(error.__context__))
+
+
 def main() -> int:
     """Measure and print."""
     args = read_arguments()
@@ -250,7 +255,9 @@ def main() -> int:
             measure_warm(base / "warm", suite)
         if suite.shapes:
             measure_worlds(base, suite, args.scale)
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not was_interrupted(error):
+            raise
         say("ended early: what was measured until now counts")
     finally:
         shutil.rmtree(base, ignore_errors=True)

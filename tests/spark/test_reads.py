@@ -1,0 +1,68 @@
+"""Rows of a table whose files are listed once are those that Delta's own reader gives, whatever the table is like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from enrich.delta.reads import read_files, read_snapshot
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+KINDS = "id bigint, part string, day date, text string, one struct<a: int, b: array<string>>, fixed char(3)"
+TABLES = {
+    "plain": "",
+    "partitioned": "PARTITIONED BY (part, day)",
+    "clustered": "CLUSTER BY (id)",
+    "with vectors": "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')",
+    "with mapped columns": "PARTITIONED BY (part) TBLPROPERTIES ('delta.columnMapping.mode' = 'name')",
+    "with rows tracked": "TBLPROPERTIES ('delta.enableRowTracking' = 'true', 'delta.enableDeletionVectors' = 'true')",
+    "with wider types": "TBLPROPERTIES ('delta.enableTypeWidening' = 'true')",
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_the_same_by_its_files(interpreted: SparkSession, tmp_path: Path, name: str) -> None:
+    """At the versions before and after a change of the schema, with names that are written in the log with escapes."""
+    spark, path = interpreted, str(tmp_path / "a table%20")
+    table = f"delta.`{path}`"
+    spark.sql(" ".join([f"CREATE TABLE {table} ({KINDS}) USING delta", TABLES[name]]))
+    rows = spark.range(12).selectExpr(
+        "id",
+        "CASE WHEN id % 3 > 0 THEN concat('a b/=%', id % 3) END AS part",
+        "CASE WHEN id % 2 = 0 THEN DATE'2026-01-01' END AS day",
+        "string(id) AS text",
+        "named_struct('a', int(id), 'b', array(string(id), null)) AS one",
+        "CASE WHEN id % 5 > 0 THEN string(id % 10) END AS fixed",
+    )
+    rows.coalesce(1).write.format("delta").mode("append").save(path)
+    if "Tracking" not in TABLES[name]:  # Spark finds no `_metadata` of a path there
+        spark.sql(f"DELETE FROM {table} WHERE id IN (3, 7)")
+    last = spark.read.format("delta").load(path)
+    changes = {
+        "with mapped columns": [
+            f"ALTER TABLE {table} RENAME COLUMN text TO words",
+            f"ALTER TABLE {table} DROP COLUMN one",
+        ],
+        "with wider types": [f"ALTER TABLE {table} CHANGE COLUMN one.a TYPE bigint"],
+    }
+    for statement in changes.get(name, [f"ALTER TABLE {table} ADD COLUMNS (more int)"]):
+        spark.sql(statement)
+    spark.sql(f"INSERT INTO {table} (id, part) VALUES (99, 'new')")
+    latest = DeltaTable(path).version()
+    for version, names in (
+        (latest - len(changes.get(name, "1")) - 1, last.columns),
+        (latest, spark.table(table).columns),
+    ):
+        ours, theirs = (read(spark, path, version, names) for read in (read_files, read_snapshot))
+        assert ours.schema == theirs.schema
+        assert "Batch" in str(
+            ours._jdf.queryExecution().optimizedPlan().collectLeaves().head().relation().location().getClass()
+        )
+        assert sorted(map(repr, ours.collect())) == sorted(map(repr, theirs.collect()))
+        assert ours.count() > 9
