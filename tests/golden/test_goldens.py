@@ -68,7 +68,7 @@ DRY = ("consents_with_email", "merchants_history", "titled_products")
 """Jobs whose run is told without being made: one with a quarantine, a history, one that is blocked."""
 UNTITLED = {"product_id": 4, "title": None, "merchant_id": "m1"}
 
-_VARYING = {"at", "commit", "bytes", "files"}
+_VARYING = {"at", "commit", "bytes", "files", "days_left"}
 _TEXT = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b[0-9a-f]{32}\b"), "<id>"),
     (re.compile(r"\b20(?!26-03)\d\d-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+]\d\d:?\d\d)?( UTC)?"), "<time>"),
