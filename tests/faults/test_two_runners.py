@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -214,6 +216,75 @@ def test_of_two_first_runs_one_creates_the_target(lab: Lab, unlocked: None) -> N
     assert (result.status, result.exit_code) == ("locked", 4)
     assert versions(lab) == after
     shop.assert_current("checked")
+
+
+def test_a_restore_of_the_target_lets_a_run_plan_again(shop: Shop) -> None:
+    assert shop.lab.run("checked").status == "updated"
+    shop.change("checked")
+    with halted(shop.lab, "target.before") as runner:
+        DeltaTable(shop.lab.path("checked")).restore(0)
+        result = runner.finished()
+    assert (result.status, result.exit_code) == ("updated", 0), result.error
+    shop.assert_current("checked")
+    assert shop.lab.run("checked").status == "unchanged"
+
+
+def test_a_restore_of_the_quarantine_lets_a_run_plan_again(shop: Shop) -> None:
+    assert shop.lab.run("checked").status == "updated"
+    shop.change("checked")
+    with halted(shop.lab, "quarantine.before") as runner:
+        DeltaTable(shop.lab.path("checked__quarantine")).restore(0)
+        result = runner.finished()
+    assert (result.status, result.exit_code) == ("updated", 0), result.error
+    shop.assert_current("checked")
+    assert shop.lab.run("checked").status == "unchanged"
+
+
+def keep_people(lab: Lab) -> None:
+    """Keep two people, then one: the version before has the other one."""
+    lab.table("people", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": key, "name": "n"} for key in (1, 2)])
+    lab.job("job: checked\nsources: {people: {table: people, key: id}}\nfrom: people\ntarget: {table: checked}\n")
+    assert lab.run("checked").status == "created"
+    lab.drop("people", "id = 2")
+    assert lab.run("checked").status == "updated"
+
+
+def test_an_append_doubles_no_row_that_a_restore_has_brought_back(lab: Lab) -> None:
+    keep_people(lab)
+    lab.put("people", {"id": 2, "name": "n"})
+    with halted(lab, "merge.before") as runner:
+        DeltaTable(lab.path("checked")).restore(0)
+        result = runner.finished()
+    assert result.exit_code == 0, result.error
+    assert sorted(row["id"] for row in lab.rows("checked")) == [1, 2]
+    assert lab.run("checked").status == "unchanged"
+
+
+def test_an_append_makes_no_new_table_of_one_that_was_dropped(lab: Lab) -> None:
+    keep_people(lab)
+    lab.put("people", {"id": 2, "name": "n"})
+    with halted(lab, "merge.before") as runner:
+        shutil.rmtree(lab.path("checked"))
+        forget_tables(lab.spark)
+        result = runner.finished()
+    assert (result.status, result.exit_code) == ("created", 0), result.error
+    assert sorted(row["id"] for row in lab.rows("checked")) == [1, 2]
+    assert lab.run("checked").status == "unchanged"
+
+
+def test_a_source_that_is_replaced_while_a_run_reads_it_is_planned_anew(lab: Lab) -> None:
+    """The other table has the version that was pinned, too."""
+    keep_people(lab)
+    lab.put("people", {"id": 3, "name": "n"})
+    with halted(lab, "intent.before") as runner:
+        latest = DeltaTable(lab.path("people")).version()
+        shutil.rmtree(lab.path("people"))
+        lab.table("people", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 9, "name": "other"}])
+        for key in range(10, 10 + latest):
+            lab.put("people", {"id": key, "name": "other"})
+        forget_tables(lab.spark)
+        result = runner.finished()
+    assert (result.exit_code, "another table" in str(result.error)) == (5, True), result.error
 
 
 def disturb_optimize(lab: Lab) -> None:
