@@ -253,7 +253,7 @@ def test_a_context_of_spark_submit_is_honoured(spark, tmp_path):
 # --- the session of a job --------------------------------------------------------------------------------------------
 
 
-ANOTHER = {"true": "false", "false": "true", "UTC": "Asia/Tokyo", "TIMESTAMP_MICROS": "INT96"}
+ANOTHER = {"true": "false", "false": "true", "UTC": "Asia/Tokyo", "TIMESTAMP_MICROS": "INT96", "2000": "10"}
 
 
 @pytest.mark.smoke
