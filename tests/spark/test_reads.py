@@ -28,8 +28,8 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_is_the_same_by_its_files(interpreted: SparkSession, tmp_path: Path, name: str) -> None:
-    """At the versions before and after a change of the schema, with names that are written in the log with escapes."""
-    spark, path = interpreted, str(tmp_path / "a table%20")
+    """At the versions before and after a change of the schema; names and values have letters that the log escapes."""
+    spark, path = interpreted, str(tmp_path / "a table")
     table = f"delta.`{path}`"
     spark.sql(" ".join([f"CREATE TABLE {table} ({KINDS}) USING delta", TABLES[name]]))
     rows = spark.range(12).selectExpr(
