@@ -5,12 +5,11 @@ What is known of a range concerns the whole table: each of these needs a run of 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from differential.acts import LATE
 from differential.alterations import Alteration
-from differential.planting import wrap
+from differential.planting import merge_ranges, wrap
 from enrich.delta import reads, tables
 from enrich.steps import source_changes
 
@@ -52,17 +51,7 @@ def _pass_over_holes(patch: pytest.MonkeyPatch, _: Mine) -> None:
 
 def _merge_ranges(patch: pytest.MonkeyPatch, _: Mine) -> None:
     """What ``--since`` names and what a dead run has taken are one range."""
-
-    def around(read: Any, run: Any, alias: str) -> Any:
-        ranges = run.plan.again[alias]
-        whole = min(start for start, _ in ranges), max(end for _, end in ranges)
-        plan, run.plan = run.plan, replace(run.plan, again={**run.plan.again, alias: (whole,)})
-        try:
-            return read(run, alias)
-        finally:
-            run.plan = plan
-
-    wrap(patch, source_changes, "_read_again", around)
+    wrap(patch, source_changes, "_read_again", merge_ranges)
 
 
 BUGS: tuple[tuple[str, Plant, tuple[Alteration, ...]], ...] = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
@@ -25,3 +26,14 @@ def wrap(patch: pytest.MonkeyPatch, module: Any, name: str, around: Callable[...
         return around(original, *args, **kwargs)
 
     patch.setattr(module, name, wrapped)
+
+
+def merge_ranges(read: Callable[..., Any], run: Any, alias: str) -> Any:
+    """Read again what ``--since`` names and what a dead run has taken as one range."""
+    ranges = run.plan.again[alias]
+    whole = min(start for start, _ in ranges), max(end for _, end in ranges)
+    plan, run.plan = run.plan, replace(run.plan, again={**run.plan.again, alias: (whole,)})
+    try:
+        return read(run, alias)
+    finally:
+        run.plan = plan

@@ -218,22 +218,14 @@ def test_of_two_first_runs_one_creates_the_target(lab: Lab, unlocked: None) -> N
     shop.assert_current("checked")
 
 
-def test_a_restore_of_the_target_lets_a_run_plan_again(shop: Shop) -> None:
+@pytest.mark.parametrize(
+    ("table", "point"), [("checked", "target.before"), ("checked__quarantine", "quarantine.before")]
+)
+def test_a_restore_meanwhile_lets_a_run_plan_again(shop: Shop, table: str, point: str) -> None:
     assert shop.lab.run("checked").status == "updated"
     shop.change("checked")
-    with halted(shop.lab, "target.before") as runner:
-        DeltaTable(shop.lab.path("checked")).restore(0)
-        result = runner.finished()
-    assert (result.status, result.exit_code) == ("updated", 0), result.error
-    shop.assert_current("checked")
-    assert shop.lab.run("checked").status == "unchanged"
-
-
-def test_a_restore_of_the_quarantine_lets_a_run_plan_again(shop: Shop) -> None:
-    assert shop.lab.run("checked").status == "updated"
-    shop.change("checked")
-    with halted(shop.lab, "quarantine.before") as runner:
-        DeltaTable(shop.lab.path("checked__quarantine")).restore(0)
+    with halted(shop.lab, point) as runner:
+        DeltaTable(shop.lab.path(table)).restore(0)
         result = runner.finished()
     assert (result.status, result.exit_code) == ("updated", 0), result.error
     shop.assert_current("checked")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from differential import planting
 from enrich.delta import tables
 from enrich.progress import continuity, cursor, target
 from enrich.steps import publish, source_changes
@@ -116,18 +117,7 @@ def merge_ranges(patch: pytest.MonkeyPatch) -> None:
 
     Where its feed is gone, its ends are compared alone: what came and went between them stays in the quarantine.
     """
-    read = source_changes._read_again
-
-    def around(run: Any, alias: str) -> Any:
-        ranges = run.plan.again[alias]
-        whole = min(start for start, _ in ranges), max(end for _, end in ranges)
-        plan, run.plan = run.plan, replace(run.plan, again={**run.plan.again, alias: (whole,)})
-        try:
-            return read(run, alias)
-        finally:
-            run.plan = plan
-
-    patch.setattr(source_changes, "_read_again", around)
+    planting.wrap(patch, source_changes, "_read_again", planting.merge_ranges)
 
 
 def ignore_what_is_forgotten(patch: pytest.MonkeyPatch) -> None:

@@ -64,10 +64,8 @@ def read_files(
     """
     jvm: Any = spark._jvm
     try:
-        log, nothing = (
-            jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, uri),
-            jvm.scala.Option.empty(),
-        )
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, uri)
+        nothing = jvm.scala.Option.empty()
         then = log.getSnapshotAt(version, nothing, nothing, False)
         files = jvm.org.apache.spark.api.python.PythonUtils.toSeq(then.allFiles().collectAsList())
         return _take_columns(ClassicDataFrame(log.createDataFrame(then, files, False, nothing), spark), columns, like)

@@ -97,9 +97,11 @@ class Run:
         # What rows refer to is looked for by no literal that would leave files out.
         refers = any(step.alias == alias and step.on and step.at is None for step in self.plan.spec.steps)
         read = reads.read_files if refers else reads.read_snapshot
-        rows = read(self.session, state.uri, end, names)
-        if version is not None and version != end:  # the source may have gained columns since
-            rows = read(self.session, state.uri, version, names, like=rows)
+        if version is None or version == end:
+            rows = read(self.session, state.uri, end, names)
+        else:  # the source may have gained columns since; these are known without a look at files
+            like = reads.read_snapshot(self.session, state.uri, end, names)
+            rows = read(self.session, state.uri, version, names, like=like)
         return normalise.normalise_keys(rows, source)
 
     def read_held(self, alias: str) -> DataFrame | None:
@@ -114,7 +116,7 @@ class Run:
         """All snapshots at the window's end."""
         return self.sources({})
 
-    @property
+    @cached_property
     def before(self) -> join.Sources:
         """All snapshots at the window's start; at its end, where it has none."""
         return self.sources({alias: each.start for alias, each in self.plan.window.items()})
