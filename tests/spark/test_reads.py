@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 from enrich.delta.reads import read_files, read_snapshot
 
@@ -66,3 +68,12 @@ def test_a_table_is_the_same_by_its_files(interpreted: SparkSession, tmp_path: P
         )
         assert sorted(map(repr, ours.collect())) == sorted(map(repr, theirs.collect()))
         assert ours.count() > 9
+
+
+def test_a_table_in_the_place_of_another_is_read(interpreted: SparkSession, tmp_path: Path) -> None:
+    """Delta remembers the table that was there, which had as many versions."""
+    path = tmp_path / "table"
+    for text in ("old", "new"):
+        shutil.rmtree(path, ignore_errors=True)
+        write_deltalake(path, pa.table({"text": [text]}))
+        assert [row[0] for row in read_files(interpreted, str(path), 0, ["text"]).collect()] == [text]

@@ -66,7 +66,9 @@ def read_files(
     try:
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, uri)
         nothing = jvm.scala.Option.empty()
-        then = log.getSnapshotAt(version, nothing, nothing, False)
+        then = log.update(False, nothing, nothing)  # what lies there may be another table than Delta remembers
+        if then.version() != version:
+            then = log.getSnapshotAt(version, nothing, nothing, False)
         files = jvm.org.apache.spark.api.python.PythonUtils.toSeq(then.allFiles().collectAsList())
         return _take_columns(ClassicDataFrame(log.createDataFrame(then, files, False, nothing), spark), columns, like)
     except (Py4JJavaError, Py4JNetworkError):
