@@ -114,6 +114,12 @@ def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, o
     return rows.join(renamed, on=reduce(and_, same) & only, how=how)
 
 
+def has_rows(table: DataFrame, identity: Identity, affected: Affected) -> bool:
+    """Tell whether a table has rows of the affected keys; only the identity's columns are read."""
+    keys = table.select(*[part.alias(name) for name, part in identity.of().items()])
+    return bool(aggregate(_keep_affected(keys, affected, identity), F.count("*"))[0])
+
+
 # --- What has to be written -----------------------------------------------------------------------------------------
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
