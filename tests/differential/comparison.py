@@ -138,11 +138,11 @@ class Target:
         self._compare_rows(window, "quarantine", [*wanted.held.values(), *wanted.keyless], held, "_failed")
         self._compare_report(window, wanted, report, tally)
         for path, name, rows in ((self.path, "target", found), (held_path, "quarantine", held)):
-            recorded = reader.record(path) if reader.exists(path) else {"proof": {name: [0, 0, 0]}}
+            recorded = reader.record(path) if reader.exists(path) else {"sums": {name: [0, 0, 0]}}
             if "proof" in recorded:  # the stand-in proves nothing
                 names = {*recorded.get("columns", ()), *(["_failed"] if name == "quarantine" else [])}
                 kinds = {each: kind for each, kind in reader.kinds(path).items() if each in names} if rows else {}
-                self.compare_value(window, f"proof of the {name}", list(prove(rows, kinds)), recorded["proof"][name])
+                self.compare_value(window, f"proof of the {name}", list(prove(rows, kinds)), recorded["sums"][name])
         self.left = wanted
         return found
 

@@ -61,9 +61,11 @@ def _write_simple(value: Any, kind: str) -> str:
 def _write_fraction(value: float) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    head, _, exponent = (value + 0.0).hex().partition("p")
+    if value == 0 or 2**-10 <= abs(value) < 2**53:
+        return f"{math.trunc(value)}:{int((value - math.trunc(value)) * 2**62)}"
+    head, _, exponent = value.hex().partition("p")
     whole, _, digits = head.partition(".")
-    return f"{whole}.{digits.rstrip('0') or '0'}p{int(exponent) if value else 0}"
+    return f"{whole}.{digits.rstrip('0') or '0'}p{int(exponent)}"
 
 
 def prove(rows: Iterable[Mapping[str, Any]], kinds: Mapping[str, DataType]) -> tuple[int, int, int]:

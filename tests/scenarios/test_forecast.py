@@ -212,6 +212,10 @@ def test_forecasts_hold(large: Lab, count_read: Callable[[], int], monkeypatch: 
     lab.append("products", *new)
     play("shop", "new products")
     assert forecast(lab, "shop") == 0
+    lab.drop("products", "id % 100 = 6")
+    play("shop", "products go")
+    lab.append("products", *[{**new[0], "id": 100 * i + 6} for i in range(60)])
+    play("shop", "products come between others")
     play("priced", "full refresh", full_refresh=True)
     assert not off
 

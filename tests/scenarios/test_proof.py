@@ -64,7 +64,7 @@ def test_each_commit_records_what_it_leaves(held: Lab) -> None:
     ):
         act()
         assert lab.run().error is None
-        recorded = reader.record(Path(lab.path(target)))["proof"]
+        recorded = reader.record(Path(lab.path(target)))["sums"]
         assert recorded == {"target": prove(lab, target), "quarantine": prove(lab, quarantine, "_failed")}
     assert check(lab, quick=True).status == check(lab).status == "equal"
 
@@ -159,7 +159,7 @@ def test_a_record_without_proof_says_so(held: Lab) -> None:
     for each in lines:
         if "commitInfo" in each:
             record = json.loads(each["commitInfo"]["userMetadata"])
-            del record["proof"]
+            del record["sums"]
             each["commitInfo"]["userMetadata"] = json.dumps(record)
     log.write_text("\n".join(map(json.dumps, lines)))
     log.with_name(f".{log.name}.crc").unlink(missing_ok=True)

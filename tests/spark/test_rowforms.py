@@ -76,6 +76,8 @@ FRACTIONS = [
     2.2250738585072014e-308,
     2.225073858507201e-308,
 ]
+FRACTIONS += [math.nextafter(end, to) for end in (2.0**-10, 2.0**53) for to in (0.0, end, math.inf)]
+FRACTIONS += [-each for each in FRACTIONS[-6:]]
 FRACTIONS += [
     1.7976931348623157e308,
     math.inf,

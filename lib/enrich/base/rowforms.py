@@ -22,9 +22,11 @@ _TEXTS = {
         "timestamp_ntz": "concat(unix_micros(CAST({x} AS TIMESTAMP)), ';')",
         "string": "concat(octet_length({x}), ':', {x})",
         "binary": "concat(hex({x}), ';')",
-        # Java's, exact: the shortest decimal digits differ from one program to the next.
-        "fraction": "concat(CASE WHEN isnan({x}) THEN 'NaN' WHEN {x} IS NOT NULL THEN"
-        " format_string('%a', CAST({x} AS DOUBLE) + 0D) END, ';')",
+        # Exact: shortest decimal digits differ between programs. Java's `%a` would take microseconds for each value.
+        "fraction": "concat(CASE WHEN abs({x}) < 9007199254740992D AND (abs({x}) >= 0.0009765625D OR {x} = 0)"
+        " THEN concat(CAST({x} AS BIGINT), ':', CAST((CAST({x} AS DOUBLE) - CAST({x} AS BIGINT)) * 4611686018427387904D"
+        " AS BIGINT)) WHEN isnan({x}) THEN 'NaN'"
+        " WHEN {x} IS NOT NULL THEN format_string('%a', CAST({x} AS DOUBLE)) END, ';')",
         "array": "concat('[', array_join(transform({x}, {each} -> {element}), ''), ']')",
         "map": "concat('{{', array_join(array_sort(transform(map_entries({x}), {each} -> {element})), ''), '}}')",
         "element": "coalesce(concat('+', {x}), '-')",
@@ -40,9 +42,11 @@ _TEXTS = {
         "timestamp_ntz": "epoch_us({x}) || ';'",
         "string": "strlen({x}) || ':' || {x}",
         "binary": "hex({x}) || ';'",
-        "fraction": "replace(regexp_replace(CASE WHEN isnan({x}) THEN 'NaN' WHEN {x} = 0 THEN '0x0p0' WHEN isinf({x})"
-        " THEN CASE WHEN {x} > 0 THEN 'Infinity' ELSE '-Infinity' END ELSE format('{{:a}}', CAST({x} AS DOUBLE)) END,"
-        " '^(-?0x.)p', '\\1.0p'), 'p+', 'p') || ';'",
+        "fraction": "CASE WHEN abs({x}) < 9007199254740992 AND (abs({x}) >= 0.0009765625 OR {x} = 0)"
+        " THEN CAST(trunc({x}) AS BIGINT) || ':' || CAST((CAST({x} AS DOUBLE) - trunc({x})) * 4611686018427387904"
+        " AS BIGINT) WHEN isnan({x}) THEN 'NaN' WHEN isinf({x}) THEN if({x} > 0, 'Infinity', '-Infinity')"
+        " ELSE replace(regexp_replace(format('{{:a}}', CAST({x} AS DOUBLE)), '^(-?0x.)p', '\\1.0p'), 'p+', 'p') END"
+        " || ';'",
         "array": "'[' || array_to_string(list_transform({x}, lambda {each}: {element}), '') || ']'",
         "map": "'{{' || array_to_string(list_sort(list_transform(map_entries({x}), lambda {each}: {element})), '')"
         " || '}}'",

@@ -102,6 +102,12 @@ def _list_told(uri: str, version: int) -> Iterable[dict[str, Any]]:
     return told or {each["path"]: each for each in changing}.values()
 
 
+def only_brings(uri: str, versions: Iterable[int]) -> bool:
+    """Tell whether commits have only added files of rows; not where the log does not hold them."""
+    found = [each for version in versions for each in actions(uri, version) or [{"cdc": {}}]]
+    return not any("cdc" in each or each.get("remove", {}).get("dataChange") for each in found)
+
+
 def measure_commit(uri: str, version: int) -> Extent:
     """Count the files that a commit wrote; none where the log does not hold the commit.
 

@@ -296,9 +296,7 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
 
     @cache
     def measure_share(alias: str, names: tuple[str, ...]) -> float:
-        layout = plan.tables[alias].layout
-        stored = [layout[name].get(f".{quote(name)}", name) for name in names]
-        return extents.find_share(plan.tables[alias].uri, stored)
+        return _find_share(plan.tables[alias], names)
 
     used = {alias: tuple(source.columns) for alias, source in spec.sources.items()}
     feeds = {} if plan.everything else {alias: _measure_feed(plan, alias, sizes[alias]) for alias in plan.window}
@@ -324,8 +322,10 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
         rules = plan.judging_suite.rules if plan.judging_suite is not None else ()
         others = [rule for rule in rules if rule.judged_scope == TARGET and not rule.spec.is_row]
         once_more = (spec.remembers or not wants_places(target), plan.lacks_state, bool(others))
-        times = 1 if plan.everything else 1 + sum(once_more)
-        beside_it += replace(there, bytes=there.bytes * times)
+        times = 1.0 if plan.everything else 1 + sum(once_more)
+        if target is not None and wants_places(target) and _only_brings(plan, moved):
+            times += _find_share(target, [*spec.identity, *spec.right_identity]) - 1  # keys alone: steps/publish.py
+        beside_it += replace(there, bytes=ceil(there.bytes * times))
     elif plan.lacks_state:
         scans, beside_it = [*used.items()], there
     read = {alias for alias, _ in scans} | plan.unsearched
@@ -337,6 +337,20 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
     files = sum(each.files for each in (*feeds.values(), *[sizes[alias] for alias in read]))
     found = Extent(files, ceil(sum(size * measure_share(alias, names) for size, alias, names in costs)))
     return found + beside_it, read
+
+
+def _find_share(table: tables.TableState, names: Iterable[str]) -> float:
+    layout = table.layout
+    return extents.find_share(table.uri, [layout[name].get(f".{quote(name)}", name) for name in names])
+
+
+def _only_brings(plan: Plan, moved: Collection[str]) -> bool:
+    """Tell whether no commit of the window took a row away or changed one."""
+    window = {alias: plan.window[alias] for alias in moved}
+    return not plan.everything and all(
+        extents.only_brings(plan.tables[alias].uri, range((each.start or 0) + 1, each.to + 1))
+        for alias, each in window.items()
+    )
 
 
 def _list_sharing(plan: Plan) -> set[str]:

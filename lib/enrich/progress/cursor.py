@@ -99,7 +99,7 @@ class Cursor:
         del found["state"], found["held"]
         if self.state is not None:
             found |= {"state": self.state.to_dict(), "state_rules": [each.rule for each in self.state.rules]}
-            found["proof"] = {"target": self.state.proof, "quarantine": self.held}
+            found["sums"] = {"target": self.state.proof, "quarantine": self.held}
         return found
 
     def to_json(self) -> str:
@@ -114,7 +114,7 @@ class Cursor:
         known["sources"] = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}
         known["columns"] = tuple(found["columns"])
         if "state" in found:
-            proofs = {name: each and tuple(each) for name, each in found.get("proof", {}).items()}
+            proofs = {name: each and tuple(each) for name, each in found.get("sums", {}).items()}
             state = State.from_dict(found["state"], found["state_rules"])
             known |= {"state": replace(state, proof=proofs.get("target")), "held": proofs.get("quarantine")}
         return Cursor(**known)
