@@ -158,8 +158,10 @@ def read_open_state(log: DeltaTable) -> TableState:
     """Read identity, version, schema and properties from an open log."""
     metadata, fields = log.metadata(), json.loads(log.schema().to_json())["fields"]
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
-    layout, chars = {}, {}
+    layout, chars, comments = {}, {}, {}
     for column in fields:
+        if "comment" in (noted := column.get("metadata") or {}):
+            comments[column["name"]] = noted["comment"]
         inside = [(path, each["name"], each.get("metadata") or {}) for path, each in _walk_fields({"fields": [column]})]
         physical = [(path, name, told.get(_PHYSICAL, name)) for path, name, told in inside]
         layout[column["name"]] = {path: there for path, name, there in physical if there != name}
@@ -177,14 +179,7 @@ def read_open_state(log: DeltaTable) -> TableState:
         chars=chars,
         demands=read_demands(fields, properties),
         partitions=tuple(metadata.partition_columns),
-        comments={
-            **{
-                each["name"]: each["metadata"]["comment"]
-                for each in fields
-                if "comment" in (each.get("metadata") or {})
-            },
-            **({"": metadata.description} if metadata.description else {}),
-        },
+        comments=comments | ({"": metadata.description} if metadata.description else {}),
     )
 
 

@@ -62,10 +62,9 @@ class AsOf(JoinSyntax):
         end, gone = None, None
         is_inclusive = join.valid_to is not None and join.valid_to.inclusive
         if join.valid_to is not None:
-            end = compiler.named(alias, join.valid_to.column, "join", alias, "valid_to", "column")
-            compiler.check_types(
-                alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to", "column")
-            )
+            place = ("join", alias, "valid_to", "column")
+            end = compiler.named(alias, join.valid_to.column, *place)
+            compiler.check_types(alias, (f"{alias}.{end}", known.get(end)), start, place)
         if join.gone is not None:  # it says of a version that the thing is gone, and sees the lookup alone
             compiler.see(alias)
             gone = compiler.parse(join.gone, Scope(frozenset({alias})), "join", alias, "gone")

@@ -101,10 +101,8 @@ def _write_query(spec: JoinSpec, sources: Mapping[str, str]) -> str:
             members.append(step.alias)
     columns = []
     for each in spec.outputs:
-        text = _write(spec, members, each.expression)
-        columns.append(
-            text if text.rpartition(".")[2] == spell_name(each.name) else f"{text} AS {spell_name(each.name)}"
-        )
+        text, name = _write(spec, members, each.expression), spell_name(each.name)
+        columns.append(text if text.rpartition(".")[2] == name else f"{text} AS {name}")
     if spec.where is not None:
         lines.append(f"WHERE {_write(spec, members, spec.where)}")
     return "\n".join(["SELECT " + ",\n       ".join(columns), *lines])
