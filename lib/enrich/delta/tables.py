@@ -241,9 +241,8 @@ def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, An
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # an object store answers each of them late
         for start in range(latest, end, -_AT_ONCE):
             versions = range(start, max(end, start - _AT_ONCE), -1)
-            for version, found in zip(
-                versions, pool.map(lambda each: actions(uri, each, "commitInfo"), versions), strict=True
-            ):
+            told = pool.map(lambda each: actions(uri, each, "commitInfo"), versions)
+            for version, found in zip(versions, told, strict=True):
                 if found is None:
                     return entries
                 entries.append({**next((each["commitInfo"] for each in found), {}), "version": version})

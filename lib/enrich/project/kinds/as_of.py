@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.schemas import is_time, name_of
 from enrich.base.spec import Step
 from enrich.project.expressions import Scope
-from enrich.project.kinds.syntax import JoinSyntax, check_references
+from enrich.project.kinds.syntax import Draft, JoinSyntax, check_references
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
-    from enrich.project.kinds.syntax import Draft
     from enrich.project.models import Join
 
 

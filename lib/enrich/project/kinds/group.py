@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,7 +15,7 @@ from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds import syntax
 from enrich.project.kinds.joins import spell_name
-from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax, Named
+from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax
 from enrich.project.query import Tokens, find_end, split_top, write_tokens
 
 if TYPE_CHECKING:
@@ -186,10 +186,6 @@ class Group(JobSyntax):
             draft.fault("'by' is empty; name what makes a group", "group", "by")
         if not draft.root.get("select") and not isinstance(draft.root.get("query"), str):
             draft.fault("kind group needs 'select': what makes a group, and aggregates of its rows", "kind")
-
-    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
-        """Yield those of ``select``."""
-        yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
 
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve what makes a group, the condition, and the target's columns."""

@@ -11,7 +11,7 @@ from enrich.base.spec import CompiledJob, JoinSpec, quote
 from enrich.project.expressions import parse_expression, read_tokens
 from enrich.project.expressions.lexer import tokenize
 from enrich.project.expressions.reading import KEYWORDS, AnyName
-from enrich.project.kinds.syntax import IDENTITY, TRANSFORMATION, ColumnSources, Draft, JobSyntax, Named, Source
+from enrich.project.kinds.syntax import IDENTITY, TRANSFORMATION, ColumnSources, Draft, JobSyntax, Source
 from enrich.project.query import write_tokens
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ class Joins(JobSyntax):
         """Its select is not empty; each kind of join checks itself."""
         if draft.root.get("select") == {}:
             draft.fault("'select' is empty; leave it out to select every column", "select")
-
-    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
-        """Yield those of ``select``."""
-        yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
 
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve joins, columns and condition."""
