@@ -81,7 +81,6 @@ def settle(check: str, about: str, found: Iterable[Diagnosis], well: str) -> Ite
 # --- The machine: Java, jars, directories ----------------------------------------------------------------------------
 
 
-_ENVIRONMENT = 7
 _LEAST_FREE = 2**30
 
 
@@ -96,7 +95,7 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
         yield Diagnosis("spark", OK, "pyspark", f"pyspark {version('pyspark')}, delta-spark {version('delta-spark')}")
     except PackageNotFoundError as error:
         message = f"{error.name} is not installed: commands that read rows do not work on this machine"
-        yield Diagnosis("spark", FAULT, "pyspark", message, f"run `{install(SPARK)}`", _ENVIRONMENT)
+        yield Diagnosis("spark", FAULT, "pyspark", message, f"run `{install(SPARK)}`", EnvironmentFault.exit_code)
     else:
         try:
             yield Diagnosis("java", OK, str(require_java()), "a version that Spark runs on")
@@ -119,10 +118,10 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
         nearest = next((each for each in (local, *local.parents) if os.access(each, os.F_OK)), local)
         if not nearest.is_dir():
             message, repair = f"{nearest} is not a directory", "move it away, or name another directory"
-            yield Diagnosis("directories", FAULT, str(local), message, repair, _ENVIRONMENT)
+            yield Diagnosis("directories", FAULT, str(local), message, repair, EnvironmentFault.exit_code)
         elif not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
             message, repair = f"this user cannot write to {nearest}", f"chmod -R u+rwX {shlex.quote(str(nearest))}"
-            yield Diagnosis("directories", FAULT, str(local), message, repair, _ENVIRONMENT)
+            yield Diagnosis("directories", FAULT, str(local), message, repair, EnvironmentFault.exit_code)
         elif (free := shutil.disk_usage(nearest).free) < _LEAST_FREE:
             repair = f"make room: `{hints.maintain()}` removes old files"
             yield Diagnosis("directories", ADVICE, str(local), f"{format_bytes(free)} are free there", repair)

@@ -19,7 +19,7 @@ from enrich.answers.opened_job import Inquiry, answer_inside
 from enrich.answers.reasons import JoinKeys, KeyReport, Suggestion
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.result import SourceWindow
-from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, name_reference
+from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, list_sharing, name_reference
 from enrich.frames.columns import add_up, aggregate, name_parts
 from enrich.frames.join import find_references
 from enrich.frames.normalise import normalise
@@ -145,8 +145,7 @@ def _examine_join(run: Run, step: Step, *, show_keys: bool) -> JoinKeys:
         steps |= {*SETS[row[SET]]}
     suggestion, pairs = None, list[tuple[str, str, str]]()
     if steps and step.interval is None:  # what an interval join matches by is no key, which alone is normalised
-        sharing = [spec.driving, *[each.alias for each in spec.steps if each.shares_key]]
-        lines = suggest_lines(run.plan.job, sharing if step.shares_key else [step.alias], steps)
+        lines = suggest_lines(run.plan.job, list_sharing(spec) if step.shares_key else [step.alias], steps)
         suggestion = Suggestion([each for each in NORMALISERS if each in steps], kinds.total(), lines)
     if show_keys and not hides_keys(run, step):
         ours = F.concat_ws(",", *[F.col(name).cast("string") for name in names]).alias("ours")

@@ -315,11 +315,10 @@ def explain_cell(
     for alias in aliases:
         if lookups[alias].reason != MATCHED:
             return replace(lookups[alias], source=alias)
-    if is_null and (not aliases or aliases[-1] == driving):
-        return Reason(VALUE_NULL, source=aliases[-1] if aliases else None)
-    if is_null:
-        return Reason(VALUE_NULL_IN_LOOKUP, source=aliases[-1])
-    return Reason(MATCHED)
+    if not is_null:
+        return Reason(MATCHED)
+    source = aliases[-1] if aliases else None
+    return Reason(VALUE_NULL if source in (None, driving) else VALUE_NULL_IN_LOOKUP, source=source)
 
 
 def sort_causes(counted: Mapping[Reason, int]) -> tuple[Cause, ...]:

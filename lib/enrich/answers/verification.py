@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from enrich.base.spec import FAILED_COLUMN, quote
 from enrich.base.suites import list_unjudged
 from enrich.delta import locks
 from enrich.delta.runs import PROVEN, RunRow
-from enrich.delta.tables import TableState
+from enrich.delta.tables import TableState, read_state
 from enrich.operations.loading import choose_jobs, load_project
 from enrich.operations.runner import record_outcome, retry
 from enrich.operations.workplace import Workplace
@@ -159,12 +159,13 @@ class VerifyResult(Shown):
         return {**head, "jobs": [job.to_dict() for job in self.jobs]}
 
 
-def verify(
+def verify(  # noqa: PLR0913 - the options of the command
     project: Project,
     jobs: Sequence[str] | None = None,
     *,
     repair: bool = False,
     quick: bool = False,
+    against: str | None = None,
     spark: SparkSession | None = None,
     on_result: Callable[[Check], None] | None = None,
 ) -> VerifyResult:
@@ -173,14 +174,20 @@ def verify(
     ``jobs``: None for all. ``repair`` writes the difference: rows of other writers go, gaps close, and ``run`` goes on
     from the same cursor; the runs table records what was repaired, and nothing where nothing was. A job that cannot be
     compared is a result, not an exception; ``on_result`` is called with each. ``ConfigError``: an unknown job.
-    ``quick``: no source is read; the tables are held against the proof in their commits (docs/proof.md).
+    ``quick``: no source is read; the tables are held against the proof in their commits (docs/proof.md). ``against``:
+    no source is read; the target of the one job is held against this table, written as tables are in job files.
     """
     if quick and repair:
         raise ConfigError("a quick comparison does not know which rows differ", hint="give --repair without --quick")
     names = choose_jobs(project, jobs, ())
+    if against is not None and (repair or quick or len(names) != 1):
+        raise ConfigError(
+            "a table is compared with the target of one job, and nothing else is looked at",
+            hint=f"name one job, without --repair and --quick: `{hints.verify('JOB')} --against TABLE`",
+        )
     workplace = Workplace(project, names, Options(dry_run=not repair), given=spark)
     context.begin_run(workplace.run_id)
-    checking = _Checking(workplace, quick)
+    checking = _Checking(workplace, quick, against)
     found: list[Check] = []
     for name in names:
         with context.work_on(name):
@@ -201,6 +208,7 @@ class _Checking:
 
     workplace: Workplace
     quick: bool = False
+    against: str | None = None
     compared: dict[str, Check] = field(default_factory=dict)
     repaired: dict[str, Check] = field(default_factory=dict)
 
@@ -212,6 +220,9 @@ class _Checking:
         def compare() -> Check:
             if self.quick:
                 return self._compare_proofs(job)
+            if self.against is not None:
+                opened = workplace.open_job(job, as_recorded=True)
+                return workplace.open_inside(opened, partial(self._compare_with, self.against))
             plan = decide_repair(workplace.open_job(job, as_recorded=True))
             # Rules say when a run may write, not what is right.
             plan = replace(plan, job=job.model_copy(update={"rules": ()}))
@@ -284,6 +295,30 @@ class _Checking:
         hint = f"run `{hints.verify(job.job)}`, which says how many rows differ, then `{hints.repair(job.job)}`"
         error = EnrichError(message, hint=hint)
         return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
+
+    def _compare_with(self, against: str, opened: OpenJob, session: SparkSession) -> Check:
+        """Compare the target with a table made elsewhere: by their proofs, and row by row only where these differ."""
+        from enrich.delta.reads import read_snapshot
+        from enrich.steps.run import identify_rows
+
+        target, project = require_target(opened), self.workplace.project
+        names, cursor = opened.list_recorded(target.columns), opened.target.cursor
+        other = read_state(self.workplace.locate(project.location(against)) or against)
+        if lacking := [name for name in names if find(name, other.columns) is None]:
+            raise ConfigError(f"{against} has no column {lacking[0]!r}, which the target of {opened.job.job!r} has")
+        recorded = cursor.state.proof if cursor is not None and cursor.state is not None else None
+        proof = {"target": {"recorded": recorded, "counted": _prove(session, other, names)}}
+        check = Check(opened.job.job, EQUAL, others=opened.target.others, proof=proof, target_version=target.version)
+        if recorded is not None and not (check.unproven or check.others):
+            return check
+        theirs = read_snapshot(session, other.uri, other.version, names)
+        found = _compare_columns(_read_written(opened, session), theirs, identify_rows(opened))
+        check = replace(check, target=Discrepancy(found["gone"], found["added"], found["changed"]))
+        if check.target == Discrepancy():
+            return check
+        hint = f"run `{hints.verify(opened.job.job)}`, which says whether it is the target that is wrong"
+        said = EnrichError(f"the target of {opened.job.job!r} and {against} have other rows", hint=hint)
+        return replace(check, status=DIFFERENT, error=str(said), exit_code=DriftError.exit_code)
 
     def _record_repair(self, job: Job, started: float) -> Check:
         """Record a commit that is in the log as the job's outcome, and return what was found and is mended."""

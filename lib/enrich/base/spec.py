@@ -305,6 +305,13 @@ class WithoutJoins:
 
 
 JobSpec = JoinSpec | WithoutJoins
+
+
+def list_sharing(spec: JobSpec) -> list[str]:
+    """Return the sources that have the driving source's key: itself, and the lookups of table joins."""
+    return [spec.driving, *[step.alias for step in spec.steps if step.shares_key]]
+
+
 Read = tuple[str, Collection[str] | None]
 """A source whose table a run reads once, and the columns that it reads; None: all used ones."""
 

@@ -67,9 +67,8 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
         if writable:
             since = datetime.now(UTC).isoformat(timespec="seconds")
             os.ftruncate(handle, 0)
-            os.pwrite(
-                handle, f"run {run_id} (host {socket.gethostname()}, pid {os.getpid()}, since {since})".encode(), 0
-            )
+            note = f"run {run_id} (host {socket.gethostname()}, pid {os.getpid()}, since {since})"
+            os.pwrite(handle, note.encode(), 0)
             noted = True
         pass_point("lock.noted")
         yield

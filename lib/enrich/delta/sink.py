@@ -197,13 +197,9 @@ def wants_places(table: tables.TableState | None) -> bool:
     Files of a small table are written anew by a MERGE: that takes half as many Spark jobs. Databricks has another
     Delta.
     """
-    if (
-        table is None
-        or os.environ.get("DATABRICKS_RUNTIME_VERSION")
-        or table.properties.get(tables.VECTORS, "false").lower() != "true"
-    ):
+    if table is None or os.environ.get("DATABRICKS_RUNTIME_VERSION"):
         return False
-    return not is_small(table.uri)
+    return table.properties.get(tables.VECTORS, "false").lower() == "true" and not is_small(table.uri)
 
 
 def is_small(uri: str) -> bool:
@@ -317,11 +313,9 @@ def draft_table(
     session: SparkSession, table: NewTable, rows: DataFrame, observed: Sequence[Observation]
 ) -> Draft | None:
     """Write the files of a table that does not exist; None where ``create_table`` has to do all of it."""
-    return (
-        drafts.write_draft(session, table, _drop_metadata(rows, table.comments), observed)
-        if table.uri is not None
-        else None
-    )
+    if table.uri is None:
+        return None
+    return drafts.write_draft(session, table, _drop_metadata(rows, table.comments), observed)
 
 
 def commit_draft(session: SparkSession, draft: Draft, commit: Commit) -> None:

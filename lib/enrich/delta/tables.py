@@ -158,8 +158,10 @@ def read_open_state(log: DeltaTable) -> TableState:
     """Read identity, version, schema and properties from an open log."""
     metadata, fields = log.metadata(), json.loads(log.schema().to_json())["fields"]
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
-    layout, chars = {}, {}
+    layout, chars, comments = {}, {}, {}
     for column in fields:
+        if "comment" in (noted := column.get("metadata") or {}):
+            comments[column["name"]] = noted["comment"]
         inside = [(path, each["name"], each.get("metadata") or {}) for path, each in _walk_fields({"fields": [column]})]
         physical = [(path, name, told.get(_PHYSICAL, name)) for path, name, told in inside]
         layout[column["name"]] = {path: there for path, name, there in physical if there != name}
@@ -177,14 +179,7 @@ def read_open_state(log: DeltaTable) -> TableState:
         chars=chars,
         demands=read_demands(fields, properties),
         partitions=tuple(metadata.partition_columns),
-        comments={
-            **{
-                each["name"]: each["metadata"]["comment"]
-                for each in fields
-                if "comment" in (each.get("metadata") or {})
-            },
-            **({"": metadata.description} if metadata.description else {}),
-        },
+        comments=comments | ({"": metadata.description} if metadata.description else {}),
     )
 
 
@@ -246,9 +241,8 @@ def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, An
     with ThreadPoolExecutor(_AT_ONCE) as pool:  # an object store answers each of them late
         for start in range(latest, end, -_AT_ONCE):
             versions = range(start, max(end, start - _AT_ONCE), -1)
-            for version, found in zip(
-                versions, pool.map(lambda each: actions(uri, each, "commitInfo"), versions), strict=True
-            ):
+            told = pool.map(lambda each: actions(uri, each, "commitInfo"), versions)
+            for version, found in zip(versions, told, strict=True):
                 if found is None:
                     return entries
                 entries.append({**next((each["commitInfo"] for each in found), {}), "version": version})

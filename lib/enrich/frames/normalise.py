@@ -85,8 +85,14 @@ def derive_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     """
     if not source.is_derived:
         return rows
-    names = [quote(name_inside(name)) for name in source.columns]
-    return _take_rows(_group_rows(rows, source, *also), source, *also).select(*names, *also)
+    found, latest = _group_rows(rows, source, *also), source.latest
+    found = found if latest is not None else found.where(~F.col(_MARKED))
+    key, names = ([quote(name_inside(name)) for name in each] for each in (source.key, source.columns))
+    found = found.select(*key, *also, f"{_ROW}.*").drop(_ROW)
+    if latest is not None and latest.gone is not None:
+        # On the event that has won alone: on others the condition need not be computable.
+        found = found.where(~F.coalesce(F.expr(latest.gone), F.lit(False)))
+    return found.select(*names, *also)
 
 
 def count_derived(rows: DataFrame, source: SourceSpec) -> tuple[int, int]:
@@ -126,15 +132,6 @@ def _group_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
         F.max(F.struct(*order, each.alias("mark"))).getField("mark") for each in (mark, F.bitwise_not(mark))
     )
     return grouped.agg(F.max_by(row, whole).alias(_ROW), count, (greatest != F.bitwise_not(least)).alias(_MARKED))
-
-
-def _take_rows(groups: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
-    key = [quote(name_inside(name)) for name in source.key]
-    found = groups if source.latest is not None else groups.where(~F.col(_MARKED))
-    found = found.select(*key, *also, f"{_ROW}.*").drop(_ROW)
-    # On the event that has won alone: on others the condition need not be computable.
-    is_gone = source.latest.gone if source.latest is not None else None
-    return found if is_gone is None else found.where(~F.coalesce(F.expr(is_gone), F.lit(False)))
 
 
 def normalise_references(parts: Sequence[Column], source: SourceSpec) -> list[Column]:

@@ -62,14 +62,13 @@ def find_affected(run: Run, changed: Changes) -> Affected:
             touched = changed.differing[step.alias]
             names = name_reference(len(touched.columns))
             refer = join.find_references(now, step, changed=touched, carry=carry)
-            dependent.append(refer.join(touched, on=names, how="left_semi").drop(*names))
-    dependent = [run.keep(frame) for frame in dependent]
+            dependent.append(run.keep(refer.join(touched, on=names, how="left_semi").drop(*names)))
     near = spec.interval_step
     if near is not None and near.alias in changed.differing:
         dependent.append(run.keep(interval.find_near_changes(now, near, list(changed.images(near.alias)))))
     left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent)).distinct())
     at_hand = {}
-    for alias in list_sharing(spec):
+    for alias in specs.list_sharing(spec):
         come = find_moved_rows(now, changed, alias, come=True)
         known = find_known_rows(spec, alias, come, changed.differing, dependent)
         if known is not None:
@@ -89,7 +88,7 @@ def find_affected(run: Run, changed: Changes) -> Affected:
         return found
     # Read once: the joins at both ends of the window are about them.
     names = name_left_key(len(spec.key_columns))
-    rows = {alias: run.now.affected_rows(alias, names, found) for alias in list_sharing(spec)}
+    rows = {alias: run.now.affected_rows(alias, names, found) for alias in specs.list_sharing(spec)}
     read = {alias for alias in rows if alias not in found.known or found.known[alias].others is not None}
     return replace(found, known={a: KnownRows(run.keep(each), read=a in read) for a, each in rows.items()})
 
@@ -100,23 +99,18 @@ def _take_counts(spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
     if len(differing) != 1:
         return None
     (alias,) = differing
-    if alias not in list_sharing(spec) or alias in changed.again:
+    if alias not in specs.list_sharing(spec) or alias in changed.again:
         return None
     net, count = changed.net[alias], len(spec.key_columns)
     names = zip(name_left_key(count), name_reference(count), strict=True)
     return net.count, {name: net.ranges[part] for name, part in names if part in net.ranges}
 
 
-def list_sharing(spec: JoinSpec) -> list[str]:
-    """Return the sources that have the driving source's key: itself, and the lookups of table joins."""
-    return [spec.driving, *[step.alias for step in spec.steps if step.shares_key]]
-
-
 def _list_left_parts(
     spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame]
 ) -> list[DataFrame]:
     names = name_left_key(len(spec.key_columns))
-    parts = [changed[alias].toDF(*names) for alias in list_sharing(spec) if alias in changed]
+    parts = [changed[alias].toDF(*names) for alias in specs.list_sharing(spec) if alias in changed]
     return parts + [drop_nulls(frame.select(*names)) for frame in dependent]
 
 
@@ -266,7 +260,7 @@ def list_reads(plan: Plan, moved: Mapping[str, bool]) -> Iterator[Read]:
     everything = plan.everything or right is not None or spec.interval_step is not None or plan.lacks_state
     if plan.everything and right is not None:  # once more for the rows of the lookup that no row refers to
         yield from ((alias, None) for alias in (spec.driving, right.alias))
-    for alias in list_sharing(spec):
+    for alias in specs.list_sharing(spec):
         # What came in the window is at hand where nothing else makes a row of this source an affected one.
         if everything or {*moved} != {alias} or spec.sources[alias].trusted or alias in plan.again:
             yield alias, None
@@ -289,7 +283,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
     # gone: no older version is opened, but where the feed does not tell.
     sources = run.sources_for(affected)
     names = name_left_key(len(spec.key_columns))
-    sharing, snapshots, known, opened = list_sharing(spec), dict(sources.snapshots), {}, False
+    sharing, snapshots, known, opened = specs.list_sharing(spec), dict(sources.snapshots), {}, False
     for alias in spec.sources:
         net = changed.net.get(alias)
         if net is None or not net.count:
@@ -324,7 +318,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
 def _list_touched(spec: JoinSpec, changed: Changes) -> list[Step]:
     """Return the joins that may go otherwise than before: those that see what has changed, or what these leave."""
     moved = {alias for alias, net in changed.net.items() if net.count}
-    if moved & {*list_sharing(spec)}:
+    if moved & {*specs.list_sharing(spec)}:
         return list(spec.steps)
     touched: list[Step] = []
     for step in spec.steps:

@@ -18,7 +18,7 @@ from enrich.base.errors import Blocked, find_gravest, format_bytes
 from enrich.base.failures import SPARK, require_extra
 from enrich.base.names import identify
 from enrich.base.result import BLOCKED, Extent, JobResult, Shown, SourceWindow, Told, name_deployment, show_jobs
-from enrich.base.spec import quote
+from enrich.base.spec import list_sharing, quote
 from enrich.base.suites import TARGET
 from enrich.delta import extents, tables
 from enrich.joins import find_kind
@@ -304,7 +304,7 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
         moved = {alias: True for alias, each in feeds.items() if each.bytes}
     if (ends := _find_ends(plan, moved)) is not None and target is not None:
         there = extents.measure_near(target.uri, spec.identity[0], ends)
-        near = {alias: spec.sources[alias].key[0] for alias in _list_sharing(plan)}
+        near = {alias: spec.sources[alias].key[0] for alias in list_sharing(spec)}
         sizes |= {alias: extents.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()}
     costs = [(each.bytes, alias, used[alias]) for alias, each in feeds.items()]
     scans, beside_it = list[tuple[str, tuple[str, ...]]](), Extent()
@@ -353,15 +353,10 @@ def _only_brings(plan: Plan, moved: Collection[str]) -> bool:
     )
 
 
-def _list_sharing(plan: Plan) -> set[str]:
-    """Return the sources that have the target's key."""
-    return {plan.spec.driving, *[step.alias for step in plan.spec.steps if step.shares_key]}
-
-
 def _find_ends(plan: Plan, moved: Collection[str]) -> tuple[int, int] | None:
     """Return between which keys all changes lie where these alone are affected: files beyond are skipped; else None."""
     spec = plan.spec
-    alone = spec.key_columns == spec.sources[spec.driving].key and {*moved} <= _list_sharing(plan)
+    alone = spec.key_columns == spec.sources[spec.driving].key and {*moved} <= {*list_sharing(spec)}
     if not alone or not moved or spec.remembers or spec.interval_step is not None or spec.right_step() is not None:
         return None
     if plan.everything or plan.again or plan.lacks_state or plan.unsearched:

@@ -25,7 +25,7 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
-from enrich.project.expressions import Expression, ExpressionError, Scope, check_condition, parse_expression
+from enrich.project.expressions import Expression, ExpressionError, Scope, check_condition, fold_path, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
 from enrich.project.querynames import rewrite
@@ -275,11 +275,8 @@ class Compiler:
         )
         for name in dict.fromkeys((*spec.identity, *spec.right_identity, *job.target.cluster_by)):
             if name in private:
-                what = (
-                    "a column that the target is clustered by"
-                    if name in job.target.cluster_by
-                    else "a key of the target"
-                )
+                clusters = name in job.target.cluster_by
+                what = "a column that the target is clustered by" if clusters else "a key of the target"
                 self.fault(
                     f"{name!r} is private and {what}, of which the log of the table keeps values; let the table have a"
                     f" hash, such as sha2({name}, 256), and take that in its place",
@@ -491,16 +488,11 @@ class Compiler:
         self, outputs: Mapping[str, Expression], forms: Sequence[Sequence[tuple[str, ...]]], message: str
     ) -> tuple[str, ...]:
         """Find the target column of each part of a key, given the paths that name it, or note ``message``."""
-        paths = {name: _fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
+        paths = {name: fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
         found = tuple(
-            next((name for name, path in paths.items() if path in map(_fold_path, listed)), "") for listed in forms
+            next((name for name, path in paths.items() if path in map(fold_path, listed)), "") for listed in forms
         )
         if "" in found:
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
             self.fault(f"{message}; select {wanted}", "select")
         return found
-
-
-def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a path as Spark compares it: names of columns and fields without case."""
-    return path[0], *(part.lower() for part in path[1:])

@@ -221,8 +221,7 @@ class _Reader:
                 message = f"there is no deployment; write conf/{name}.yml with 'lake: ./lake'"
             self.faults.append(Fault(message, "conf"))
             return None
-        tree = self.tree(files[name])
-        if tree is None:
+        if (tree := self.tree(files[name])) is None:
             return None
         settings, faults = load_settings(tree, self.base, self.environ)
         self.faults += faults

@@ -569,8 +569,7 @@ class _Reader:
             raise QueryFault(token.start, f"{shown!r} is not a source of this job{near}")
         self._refuse_behind_table()
         is_named = self.take("as")
-        name = token
-        alias = parts[0]
+        name, alias = token, source
         if is_named or (self.token.type in ("word", "quoted") and not self._is_reserved()):
             name = self.token
             if name.type not in ("word", "quoted"):
@@ -579,8 +578,6 @@ class _Reader:
             self.at += 1
             if self.look() == "(":
                 self.fail("columns of a table are not renamed in FROM; rename them in SELECT", name)
-        else:
-            alias = source
         self._refuse_behind_table()
         return Named(source, alias, name.start)
 

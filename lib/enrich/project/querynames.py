@@ -18,7 +18,7 @@ from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.schemas import find
 from enrich.base.spec import DataType, quote
 from enrich.project.checks import find_alias_fault
-from enrich.project.expressions import explain_constant, read_tokens
+from enrich.project.expressions import explain_constant, fold_path, read_tokens
 from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate, tokenize
 from enrich.project.expressions.reading import KEYWORDS, Reading, list_nodes, place_of
 from enrich.project.kinds.group import cut_aggregates, name_aggregate
@@ -65,22 +65,6 @@ class Meaning:
     faults: list[tuple[int, str]]
 
 
-def resolve_query(
-    query: Query,
-    sources: Mapping[str, Any],
-    keys: Mapping[str, tuple[str, ...]],
-    tables: Mapping[str, dict[str, DataType]] | None,
-    *,
-    at_a_glance: bool = False,
-) -> Meaning:
-    """Return what a query means; ``tables`` are the columns of its aliases.
-
-    Without ``tables`` every column is there, and a bare name that is no key is the driving table's: that shows what is
-    wrong whatever the tables have. ``at_a_glance`` expressions are not read, which needs no parser.
-    """
-    return _Resolver(query, sources, keys, tables, at_a_glance).resolve()
-
-
 @dataclass
 class _Side:
     """An expression that was read, with what it says of the job's key."""
@@ -107,7 +91,7 @@ class _Names:
         """Find alias and column of a name, as Spark looks for it: ``alias.column`` before ``column.field``."""
         path = self._find(parts, where)
         allowed = self.owner.grouped
-        if allowed is not None and path[0] != _WRITTEN and _fold_path(path) not in allowed:
+        if allowed is not None and path[0] != _WRITTEN and fold_path(path) not in allowed:
             message = f"{'.'.join(parts)!r} {where} is neither in GROUP BY nor in an aggregate"
             raise ExpressionError(message, hint="a group has many rows: write max(...), for instance, or group by it")
         return path
@@ -163,13 +147,17 @@ class _Names:
 
 @dataclass
 class _Resolver:
-    """Goes through a query from left to right."""
+    """Finds what a query means, from left to right.
+
+    Without ``tables`` every column is there, and a bare name that is no key is the driving table's: that shows what is
+    wrong whatever the tables have.
+    """
 
     query: Query
     sources: Mapping[str, Any]
     keys: Mapping[str, tuple[str, ...]]  # alias in ``sources`` -> its key
-    tables: Mapping[str, dict[str, DataType]] | None
-    at_a_glance: bool
+    tables: Mapping[str, dict[str, DataType]] | None  # the columns of the query's aliases
+    at_a_glance: bool = False  # expressions are not read, which needs no parser
     faults: list[tuple[int, str]] = field(default_factory=list)
     merged: dict[str, Path] = field(default_factory=dict)  # name of USING, in lower case -> what it is now
     members: list[str] = field(default_factory=list)  # the driving table, and those that table joins have added
@@ -246,7 +234,7 @@ class _Resolver:
             if side is not None and not side.columns and not self.at_a_glance:
                 self.fault(tokens[0].start, "GROUP BY names columns, or expressions over them; what is here is neither")
             by += [side] if side is not None else []
-        plain = frozenset(_fold_path(path) for side in by if side.is_name for path in side.columns)
+        plain = frozenset(fold_path(path) for side in by if side.is_name for path in side.columns)
         select: dict[str, str] = {}
         for item in query.items:
             if item.is_star:
@@ -383,8 +371,7 @@ class _Resolver:
         for node in list_nodes(reading.tree):
             name = type(node).__name__
             if name == "Column" and place_of(node) in reading.columns:
-                mark = self._find_part(reading.columns[place_of(node)])
-                if mark is not None:
+                if (mark := self._find_part(reading.columns[place_of(node)])) is not None:
                     marks[id(node)] = mark
             elif name == "Anonymous" and (function := reading.function(node)) in (*_COALESCING, "("):
                 mark = _unite([marks.get(id(each)) for each in node.expressions])
@@ -616,11 +603,6 @@ class _Resolver:
             self.fault(self.query.select_at, f"{said}; select {', '.join(missing)} as it is")
 
 
-def _fold_path(path: Path) -> Path:
-    """Return a path as Spark compares it: names without case."""
-    return tuple(part.lower() for part in path)
-
-
 def _fold_text(text: str) -> str:
     """Return an expression in a form in which blanks and case do not count, but for literals."""
     return " ".join(
@@ -737,12 +719,8 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
         if name in root
     ]
     if kind != "join":
-        faults.append(
-            Fault(
-                f"a query is a job of joins or, with GROUP BY, of groups, not of kind {kind!r}; leave 'kind' out",
-                tree.at("kind"),
-            )
-        )
+        said = f"a query is a job of joins or, with GROUP BY, of groups, not of kind {kind!r}; leave 'kind' out"
+        faults.append(Fault(said, tree.at("kind")))
     if not isinstance(text, str):
         faults.append(Fault("'query' must be text: one SELECT, best as a block behind 'query: |'", tree.at("query")))
     if faults:
@@ -758,12 +736,11 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
     used = {each.source for each in query.named}
     if not all(keys[alias] for alias in used):  # a fault of its own, which the model tells
         return replace(tree, value={"from": query.named[0].source, **root}), []
-    meaning = resolve_query(query, sources, keys, None, at_a_glance=True)
+    meaning = _Resolver(query, sources, keys, None, at_a_glance=True).resolve()
     if meaning.faults:
         return tree, _place(meaning.faults, tree, text)
     rest = {name: value for name, value in sources.items() if name not in used}
-    parts = {**meaning.parts, "sources": {**meaning.parts["sources"], **rest}}
-    value = {**root, **parts}
+    value = {**root, **meaning.parts, "sources": {**meaning.parts["sources"], **rest}}
     whole = (tree.name, value, tree.lines, tree.texts, tree.blocks, tree.elsewhere)
     return QueryTree(*whole, file=tree, query=query, places=meaning.places), []
 
@@ -781,7 +758,7 @@ def rewrite(job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> Job:
     tree = cast(QueryTree, job._tree)
     sources = tree.file.mapping("sources")
     keys = {alias: list_names(source["key"]) for alias, source in sources.items()}
-    meaning = resolve_query(tree.query, sources, keys, tables)
+    meaning = _Resolver(tree.query, sources, keys, tables).resolve()
     if meaning.faults:
         raise ConfigError.of(_place(meaning.faults, tree.file, tree.query.text))
     parts: dict[str, Any] = {

@@ -151,13 +151,7 @@ def _check_places(tree: Tree, base: Path) -> list[Fault]:
     elif "catalog" in value and "state" not in value:
         message = "'catalog' also needs 'state': a directory or an object-store URI"
         faults.append(Fault(message, tree.at("catalog")))
-    paths: tuple[tuple[str, ...], ...] = (
-        ("lake",),
-        ("catalog",),
-        ("state",),
-        ("sources", "lake"),
-        ("sources", "catalog"),
-    )
+    paths: list[tuple[str, ...]] = [("lake",), ("catalog",), ("state",), ("sources", "lake"), ("sources", "catalog")]
     for path in paths:
         text = tree.mapping(*path[:-1]).get(path[-1])
         if isinstance(text, str) and text.strip() and "${" not in text:

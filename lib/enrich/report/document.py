@@ -194,33 +194,25 @@ def build_report(
 ) -> Report:
     """Build the report from each job's outcomes, oldest first."""
     tables: dict[str, str] = {}  # by the identity of their place, as the first job names them
-
-    def list_reads(job: Job) -> tuple[SourceRead, ...]:
-        found = []
+    found = []
+    for job, rows in jobs:
+        report = _build_job_report(job, project.suite(job), [Outcome.of(row) for row in rows], runs)
+        reads = []
         for alias, source in job.sources.items():
             place = identify(project.location(source.table))
             table = tables.setdefault(place, source.table)
-            found.append(SourceRead(alias=alias, table=table, job=project.makers.get(place)))
-        return tuple(found)
-
-    found = tuple(
-        _advise(
-            _build_job_report(job, project.suite(job), [Outcome.of(row) for row in rows], runs).model_copy(
-                update={"reads": list_reads(job)}
-            )
-        )
-        for job, rows in jobs
-    )
-    counts = Counter(job.verdict for job in found)
+            reads.append(SourceRead(alias=alias, table=table, job=project.makers.get(place)))
+        found.append(_advise(report.model_copy(update={"reads": tuple(reads)})))
+    counts = Counter(each.verdict for each in found)
     told = [f"{counts[verdict]} {format_verdict(verdict)}" for verdict in _GRAVITY if counts[verdict]]
-    gravest: Verdict = min((job.verdict for job in found), key=_GRAVITY.index, default="never_run")
+    gravest: Verdict = min(counts, key=_GRAVITY.index, default="never_run")
     return Report(
         generated=format_moment(datetime.now(UTC)),
         target=project.deployment,
         deployment=project.deployment,
         verdict=gravest,
         headline=f"{format_count(len(found), 'job')}: {', '.join(told)}" if told else "no jobs",
-        jobs=found,
+        jobs=tuple(found),
     )
 
 
@@ -415,8 +407,7 @@ def _compute_match_share(lookup: LookupState | None) -> float | None:
 
 
 def _mark(outcome: Outcome) -> RunMark:
-    attempt = outcome.attempt()
-    return RunMark(run_id=attempt.run_id, at=attempt.at)
+    return RunMark(run_id=outcome.run_id, at=outcome.attempt().at)
 
 
 def _build_table_now(

@@ -186,9 +186,8 @@ def judge_rows(run: Run, rows: Rows, affected: Affected | None) -> JudgedRows:
     suite = run.plan.judging_suite
     if suite is None:
         return JudgedRows(live, None, tally=rows.tally)
-    columns = [F.col(quote(name)) for name in _order_columns(run)]
     verdict = judge(
-        live.select(*columns),
+        live.select(*_order_columns(run)),
         suite,
         lambda reasons: build_published(run, live, affected, reasons),
         scans=affected is not None and run.plan.target.table is not None,
@@ -219,9 +218,8 @@ def judge_target(
 
 def build_published(run: Run, live: DataFrame, affected: Affected | None, reasons: Column | None) -> DataFrame:
     """Return the whole target as it would be after this run, less the live rows for which there are ``reasons``."""
-    columns = [F.col(quote(name)) for name in _order_columns(run)]
     fresh = live if reasons is None else live.where(F.size(reasons) == 0)
-    fresh = fresh.select(*columns)
+    fresh = fresh.select(*_order_columns(run))
     table = read_target(run)
     if table is None or affected is None:
         return fresh
@@ -232,7 +230,7 @@ def build_published(run: Run, live: DataFrame, affected: Affected | None, reason
 
 
 def _order_columns(run: Run) -> list[str]:
-    """Return the target's columns in the order that its table has after the run: those that it gains come last."""
+    """Return the target's columns, quoted, in the order that its table has then: those that it gains come last."""
     plan = run.plan
     there = () if plan.target.table is None or plan.rewrites else plan.target.table.columns
-    return list(dict.fromkeys([*(name for name in there if name in plan.spec.columns), *plan.spec.columns]))
+    return [*map(quote, dict.fromkeys([*(name for name in there if name in plan.spec.columns), *plan.spec.columns]))]

@@ -84,11 +84,11 @@ class Run:
         is_null, rows = lacks_value(source.key), self.read_table(alias, version)
         return rows.where(is_null) if null_keys else normalise.derive_rows(rows.where(~is_null), source)
 
-    def read_source(self, alias: str, version: int | None = None) -> DataFrame:
-        """Return all rows of a source, at the window's end unless told otherwise."""
+    def read_source(self, alias: str) -> DataFrame:
+        """Return all rows of a source at the window's end."""
         if not self.plan.spec.sources[alias].is_derived:
-            return self.read_table(alias, version)
-        return unite([self.snapshot(alias, version, null_keys=each) for each in (False, True)])
+            return self.read_table(alias)
+        return unite([self.snapshot(alias, null_keys=each) for each in (False, True)])
 
     def read_table(self, alias: str, version: int | None = None) -> DataFrame:
         """Return all rows of a source's table, at the window's end unless told otherwise, with normalised keys."""

@@ -6,7 +6,7 @@ Spark gets the original text, so that is what is checked: cut by ``lexer``, read
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ __all__ = [
     "Scope",
     "check_condition",
     "explain_constant",
+    "fold_path",
     "parse_expression",
     "read_tokens",
 ]
@@ -90,6 +91,11 @@ class _Columns:
             hint = explain_constant(parts) or suggest(parts[0], self.reserved, "")
             raise ExpressionError(f"unknown column {parts[0]!r} {where} of the condition", hint=hint)
         return parts
+
+
+def fold_path(path: Sequence[str]) -> tuple[str, ...]:
+    """Return a path as Spark compares it: names of columns and fields without case."""
+    return path[0], *(part.lower() for part in path[1:])
 
 
 def explain_constant(parts: tuple[str, ...]) -> str | None:

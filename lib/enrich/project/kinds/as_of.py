@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.schemas import is_time, name_of
 from enrich.base.spec import Step
 from enrich.project.expressions import Scope
-from enrich.project.kinds.syntax import JoinSyntax, check_references
+from enrich.project.kinds.syntax import Draft, JoinSyntax, check_references
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
-    from enrich.project.kinds.syntax import Draft
     from enrich.project.models import Join
 
 
@@ -62,10 +61,9 @@ class AsOf(JoinSyntax):
         end, gone = None, None
         is_inclusive = join.valid_to is not None and join.valid_to.inclusive
         if join.valid_to is not None:
-            end = compiler.named(alias, join.valid_to.column, "join", alias, "valid_to", "column")
-            compiler.check_types(
-                alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to", "column")
-            )
+            place = ("join", alias, "valid_to", "column")
+            end = compiler.named(alias, join.valid_to.column, *place)
+            compiler.check_types(alias, (f"{alias}.{end}", known.get(end)), start, place)
         if join.gone is not None:  # it says of a version that the thing is gone, and sees the lookup alone
             compiler.see(alias)
             gone = compiler.parse(join.gone, Scope(frozenset({alias})), "join", alias, "gone")

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.spec import Step
-from enrich.project.kinds.syntax import JoinSyntax, check_references
+from enrich.project.kinds.syntax import Draft, JoinSyntax, check_references
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
-    from enrich.project.kinds.syntax import Draft
     from enrich.project.models import Join
 
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from enrich.base.schemas import find, incomparable, may_be_key, name_of
 from enrich.base.spec import PREFIX, CompiledJob, DataType, Output, WithoutJoins, name_left_key
-from enrich.project.expressions import Expression, ExpressionError, parse_expression, read_tokens
+from enrich.project.expressions import Expression, ExpressionError, fold_path, parse_expression, read_tokens
 from enrich.project.expressions.functions import explain_function, split_words
 from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds import syntax
 from enrich.project.kinds.joins import spell_name
-from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax, Named
+from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax
 from enrich.project.query import Tokens, find_end, split_top, write_tokens
 
 if TYPE_CHECKING:
@@ -109,11 +109,8 @@ class Aggregate:
         return f"{self.function}({inside})" + (f" FILTER (WHERE {condition})" if condition is not None else "")
 
 
-def cut_aggregates(tokens: Tokens, first: int = 0) -> tuple[list[Aggregate], Tokens]:
-    """Return the aggregates in an expression, and the expression with a name in the place of each.
-
-    ``first`` is the number of the first one's name. Raises ExpressionError for those that no group has.
-    """
+def cut_aggregates(tokens: Tokens) -> tuple[list[Aggregate], Tokens]:
+    """Return an expression's aggregates, and it with a name for each; one that no group has is an ExpressionError."""
     found: list[Aggregate] = []
     kept: list[Token] = []
     place = 0
@@ -130,7 +127,7 @@ def cut_aggregates(tokens: Tokens, first: int = 0) -> tuple[list[Aggregate], Tok
             is_sorted = [each.lower for each in kept[-2:]] == ["array_sort", "("] and aggregate.is_distinct
             if not is_sorted or [each.lower for each in tokens[behind : behind + 1]] != [")"]:
                 _refuse(token, "has another value when the rows come in another order")
-        kept.append(Token("word", name_aggregate(first + len(found)), token.start))
+        kept.append(Token("word", name_aggregate(len(found)), token.start))
         found.append(aggregate)
         place = behind
     return found, tuple(kept)
@@ -189,10 +186,6 @@ class Group(JobSyntax):
             draft.fault("'by' is empty; name what makes a group", "group", "by")
         if not draft.root.get("select") and not isinstance(draft.root.get("query"), str):
             draft.fault("kind group needs 'select': what makes a group, and aggregates of its rows", "kind")
-
-    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
-        """Yield those of ``select``."""
-        yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
 
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve what makes a group, the condition, and the target's columns."""
@@ -405,19 +398,14 @@ class _Cells:
         """Return the name of an aggregate or of a key."""
         if parts[0] in self.aggregates and len(parts) == 1:
             return parts
-        if (key := self.plain.get(_fold_path(parts))) is not None:
+        if (key := self.plain.get(fold_path(parts))) is not None:
             return (key,)
         message = f"{'.'.join(parts)!r} {where} of the expression is neither in an aggregate nor what makes a group"
         raise ExpressionError(message, hint="a group has many rows: write max(...), for instance, or group by it")
 
 
-def _fold_path(path: Sequence[str]) -> tuple[str, ...]:
-    """Return a path as Spark compares it: names of columns without case."""
-    return path[0], *(part.lower() for part in path[1:])
-
-
 def _fold(expression: Expression) -> frozenset[tuple[str, ...]]:
-    return frozenset(map(_fold_path, expression.paths))
+    return frozenset(map(fold_path, expression.paths))
 
 
 def _find_fault(aggregate: Aggregate, kind: DataType) -> str | None:

@@ -70,9 +70,8 @@ class History(JobSyntax):
         if times[0].lower() != times[1].lower():
             yield from ((name, ("history", option)) for name, option in zip(times, _TIMES, strict=True))
         parts = {name.lower() for name in key}
-        for name, path in syntax.name_once(
-            syntax.list_names(draft.tree.mapping("history").get("columns")), "history", "columns"
-        ):
+        named = syntax.list_names(draft.tree.mapping("history").get("columns"))
+        for name, path in syntax.name_once(named, "history", "columns"):
             if name.lower() not in parts:
                 yield name, path
 

@@ -12,11 +12,10 @@ from enrich.base.console import format_count
 from enrich.base.errors import parse_duration, show_text
 from enrich.base.schemas import is_time, may_be_key, name_of
 from enrich.base.spec import Step
-from enrich.project.kinds.syntax import JoinSyntax, check_list, check_references, list_names
+from enrich.project.kinds.syntax import Draft, JoinSyntax, check_list, check_references, list_names
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
-    from enrich.project.kinds.syntax import Draft
     from enrich.project.models import Join
 
 

@@ -11,7 +11,7 @@ from enrich.base.spec import CompiledJob, JoinSpec, quote
 from enrich.project.expressions import parse_expression, read_tokens
 from enrich.project.expressions.lexer import tokenize
 from enrich.project.expressions.reading import KEYWORDS, AnyName
-from enrich.project.kinds.syntax import IDENTITY, TRANSFORMATION, ColumnSources, Draft, JobSyntax, Named, Source
+from enrich.project.kinds.syntax import IDENTITY, TRANSFORMATION, ColumnSources, Draft, JobSyntax, Source
 from enrich.project.query import write_tokens
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ class Joins(JobSyntax):
         """Its select is not empty; each kind of join checks itself."""
         if draft.root.get("select") == {}:
             draft.fault("'select' is empty; leave it out to select every column", "select")
-
-    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
-        """Yield those of ``select``."""
-        yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
 
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve joins, columns and condition."""
@@ -101,10 +97,8 @@ def _write_query(spec: JoinSpec, sources: Mapping[str, str]) -> str:
             members.append(step.alias)
     columns = []
     for each in spec.outputs:
-        text = _write(spec, members, each.expression)
-        columns.append(
-            text if text.rpartition(".")[2] == spell_name(each.name) else f"{text} AS {spell_name(each.name)}"
-        )
+        text, name = _write(spec, members, each.expression), spell_name(each.name)
+        columns.append(text if text.rpartition(".")[2] == name else f"{text} AS {name}")
     if spec.where is not None:
         lines.append(f"WHERE {_write(spec, members, spec.where)}")
     return "\n".join(["SELECT " + ",\n       ".join(columns), *lines])

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.console import format_count
 from enrich.base.schemas import build_struct, fields_of, find, incomparable, kind_of, name_of
 from enrich.base.spec import DataType, Step
-from enrich.project.kinds.syntax import JoinSyntax
+from enrich.project.kinds.syntax import Draft, JoinSyntax
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
-    from enrich.project.kinds.syntax import Draft
     from enrich.project.models import Join
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from enrich.base.errors import ConfigError
 from enrich.base.schemas import may_be_key, name_of
 from enrich.base.spec import CompiledJob, WithoutJoins
 from enrich.project.kinds import syntax
@@ -82,8 +81,7 @@ class Mirror(JobSyntax):
         """Resolve the master's columns."""
         job = compiler.job
         mirror, master = job.mirror, job.from_
-        if mirror is None:
-            raise ConfigError("a job of kind mirror needs mirror:", where=job.at())
+        assert mirror is not None  # noqa: S101 - ``check`` has looked
         value = tuple(compiler.named(master, name, "mirror", "value") for name in mirror.value)
         extra = tuple(compiler.named(master, name, "mirror", "columns") for name in mirror.columns)
         order = None if mirror.order is None else compiler.named(master, mirror.order, "mirror", "order")

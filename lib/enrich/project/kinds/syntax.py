@@ -150,8 +150,8 @@ class JobSyntax:
         """Note what contradicts itself in the job's own part of the file."""
 
     def list_target_columns(self, draft: Draft) -> Iterator[Named]:
-        """Yield the target's columns that the file names, each with its place."""
-        raise NotImplementedError
+        """Yield the target's columns that the file names, each with its place; those of ``select``, if it has that."""
+        yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
 
     def list_arrays(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - no kind but mirrors has some
         """Return the target's columns that are arrays, whatever the source has."""
