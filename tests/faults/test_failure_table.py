@@ -430,7 +430,7 @@ LOST_TASK = "Job aborted due to stage failure: ExecutorLostFailure (executor 1 e
 
 
 def test_room_or_memory_runs_out_or_a_task_fails(kept: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No changes are lost by it. A full disk ends both ways to read a window, an executor the second one; a full refresh would not help."""
+    """A full disk ends both ways to read a window, an executor the second one; a full refresh would not help."""
 
     def failing(text: str) -> Callable[..., object]:
         def fail(*_: object, **__: object) -> object:
