@@ -429,9 +429,7 @@ LACKS = ("java.io.IOException: No space left on device", "java.lang.OutOfMemoryE
 LOST_TASK = "Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)"
 
 
-def test_what_the_machine_lacks_and_a_task_that_failed_are_no_lost_history(
-    kept: Lab, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_room_or_memory_runs_out_or_a_task_fails(kept: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk ends both ways to read a window, an executor the second one; a full refresh would not help."""
 
     def failing(text: str) -> Callable[..., object]:

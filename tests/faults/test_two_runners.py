@@ -221,7 +221,7 @@ def test_of_two_first_runs_one_creates_the_target(lab: Lab, unlocked: None) -> N
 @pytest.mark.parametrize(
     ("table", "point"), [("checked", "target.before"), ("checked__quarantine", "quarantine.before")]
 )
-def test_a_restore_meanwhile_lets_a_run_plan_again(shop: Shop, table: str, point: str) -> None:
+def test_the_target_or_its_quarantine_is_restored_while_a_run_is_at_work(shop: Shop, table: str, point: str) -> None:
     assert shop.lab.run("checked").status == "updated"
     shop.change("checked")
     with halted(shop.lab, point) as runner:
@@ -252,7 +252,8 @@ def test_an_append_doubles_no_row_that_a_restore_has_brought_back(lab: Lab) -> N
     assert lab.run("checked").status == "unchanged"
 
 
-def test_an_append_makes_no_new_table_of_one_that_was_dropped(lab: Lab) -> None:
+def test_the_target_is_dropped_while_a_run_is_at_work(lab: Lab) -> None:
+    """An append would make a new table, of the rows that it brings alone."""
     keep_people(lab)
     lab.put("people", {"id": 2, "name": "n"})
     with halted(lab, "merge.before") as runner:
@@ -264,7 +265,7 @@ def test_an_append_makes_no_new_table_of_one_that_was_dropped(lab: Lab) -> None:
     assert lab.run("checked").status == "unchanged"
 
 
-def test_a_source_that_is_replaced_while_a_run_reads_it_is_planned_anew(lab: Lab) -> None:
+def test_a_source_is_dropped_and_created_again_while_a_run_reads_it(lab: Lab) -> None:
     """The other table has the version that was pinned, too."""
     keep_people(lab)
     lab.put("people", {"id": 3, "name": "n"})
