@@ -13,7 +13,7 @@ from deltalake import DeltaTable
 
 from enrich.delta import extents
 from enrich.delta.sink import hold_settings
-from enrich.frames import join
+from enrich.frames import difference, join
 from enrich.frames.columns import Ranges, keep_in_ranges
 from enrich.project.settings import FORCED
 from enrich.steps import rows, run
@@ -194,6 +194,35 @@ def test_a_large_target_gets_deletion_vectors(shop: Lab) -> None:
     assert shop.run().counts.updated == 1
     assert has_vectors(shop)
     assert titles(shop)[1] == ("new", "merchant 3")
+
+
+@pytest.mark.usefixtures("large_tables")
+def test_new_rows_are_looked_for_by_their_keys_alone(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that has come may be there all the same: its row went in versions that were left out."""
+    found, look = list[bool](), difference.has_rows
+
+    def listening(*given: Any) -> bool:
+        found.append(look(*given))
+        return found[-1]
+
+    monkeypatch.setattr(difference, "has_rows", listening)
+    shop.append("products", {"id": 6, "title": "new", "merchant_id": 3}, {"id": 7, "title": "new", "merchant_id": 9})
+    assert shop.run().counts.inserted == 2
+    assert found == [False]
+    shop.drop("products", "id = 1")
+    shop.append("products", {"id": 1, "title": "again", "merchant_id": 3}, {"id": 8, "title": "new", "merchant_id": 3})
+    version = DeltaTable(shop.path("products")).version()
+    counts = shop.run(since=f"v{version - 1}", allow_gap=True).counts
+    assert (found, counts.inserted, counts.updated) == ([False, True], 1, 1)
+    shop.change("products", "id = 6", title="'other'")
+    assert shop.run().counts.updated == 1
+    assert found == [False, True], "what has changed is there"
+    assert {key: titles(shop)[key] for key in (1, 6, 7, 8)} == {
+        1: ("again", "merchant 3"),
+        6: ("other", "merchant 3"),
+        7: ("new", None),
+        8: ("new", "merchant 3"),
+    }
 
 
 def run_four_times(lab: Lab) -> None:
