@@ -212,7 +212,7 @@ def test_new_rows_are_looked_for_by_their_keys_alone(shop: Lab, monkeypatch: pyt
     shop.drop("products", "id = 1")
     shop.append("products", {"id": 1, "title": "again", "merchant_id": 3}, {"id": 8, "title": "new", "merchant_id": 3})
     version = DeltaTable(shop.path("products")).version()
-    counts = shop.run(since=f"v{version - 1}", allow_gap=True).counts
+    counts = shop.run(since=f"products=v{version - 1}", allow_gap=True).counts
     assert (found, counts.inserted, counts.updated) == ([False, True], 1, 1)
     shop.change("products", "id = 6", title="'other'")
     assert shop.run().counts.updated == 1
