@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+import enrich
 from enrich.delta import extents
 from enrich.delta.sink import hold_settings
 from enrich.frames import difference, join
@@ -209,6 +210,8 @@ def test_new_rows_are_looked_for_by_their_keys_alone(shop: Lab, monkeypatch: pyt
     shop.append("products", {"id": 6, "title": "new", "merchant_id": 3}, {"id": 7, "title": "new", "merchant_id": 9})
     assert shop.run().counts.inserted == 2
     assert found == [False]
+    checked = enrich.verify(enrich.load_project(shop.home), ["shop"], spark=shop.spark).jobs[0]
+    assert (checked.status, checked.state_is_equal) == ("equal", True)
     shop.drop("products", "id = 1")
     shop.append("products", {"id": 1, "title": "again", "merchant_id": 3}, {"id": 8, "title": "new", "merchant_id": 3})
     version = DeltaTable(shop.path("products")).version()

@@ -100,9 +100,9 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     identity = identify_rows(plan)
     table = plan.target.table
     places = not plan.rewrites and sink.wants_places(table)
-    whole, old, come = None, read_target(run, places=places), changed.net.get(plan.spec.driving)
-    if old is not None and places and affected is not None and come is not None and come.grown == affected.count:
-        # All of these keys have come in the window: one look at keys may spare a read of all columns.
+    whole, old = None, read_target(run, places=places)
+    if old is not None and affected is not None and places and changed.have_come(plan.spec.driving, affected):
+        # One look at keys may spare a read of all columns.
         old = old if difference.has_rows(old, identity, affected) else old.limit(0)
     if plan.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])

@@ -19,7 +19,7 @@ from enrich.base.errors import Conflict, EnrichError, HistoryError, RefreshNeede
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
-from enrich.base.spec import COMMIT, KEY_UNIQUE, WEIGHT, SourceSpec, name_inside, quote
+from enrich.base.spec import COMMIT, KEY_UNIQUE, WEIGHT, Affected, SourceSpec, name_inside, quote
 from enrich.delta import reads, tables
 from enrich.delta.tables import Told, find_damage
 from enrich.frames import changes as net_changes
@@ -107,6 +107,11 @@ class Changes:
             yield self.net[alias].images
         if alias in self.again:
             yield from self.again[alias].images
+
+    def have_come(self, alias: str, affected: Affected | None) -> bool:
+        """Tell whether the affected keys are the keys of a source that have more rows than before, and no others."""
+        net = self.net.get(alias)
+        return affected is not None and affected.right is None and net is not None and net.grown == affected.count
 
     @cached_property
     def differing(self) -> dict[str, DataFrame]:
