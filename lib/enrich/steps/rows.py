@@ -24,7 +24,7 @@ from enrich.steps.source_changes import Changes
 
 PAGE_ROWS = "parquet.page.row.count.limit"
 LISTED = 2000  # keys that are looked for one by one: with 5,000, that costs more than it spares
-PAGES_WORTH = 0.5  # share of the target's rows that the pages of these keys may have
+PAGES_WORTH = 0.125  # share of the target's rows that the pages of these keys may have: ADR 43
 
 
 @dataclass(frozen=True)
