@@ -34,7 +34,8 @@ _FENCE = re.compile(r"^(```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Make anchors as GitHub makes them, so that a link is right in both places."""
-    config.mdx_configs.setdefault("toc", {})["slugify"] = slugify(case="lower")
+    slug = slugify(case="lower")  # it takes `<name>` for a tag of HTML, and leaves it out
+    config.mdx_configs.setdefault("toc", {})["slugify"] = lambda text, sep: slug(re.sub("[<>]", "", text), sep)
     return config
 
 
