@@ -17,7 +17,7 @@ from enrich.answers.verification import Check, Discrepancy
 from enrich.base import context
 from enrich.cli.checks import format_verification
 from enrich.delta import extents
-from enrich.delta.extents import measure_feed
+from enrich.delta.forecasts import measure_feed
 from enrich.report import read_report
 from enrich.steps import publish
 from faults.stops import Crash, crash_on, hooked

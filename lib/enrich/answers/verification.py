@@ -305,7 +305,7 @@ class _Checking:
         names, cursor = opened.list_recorded(target.columns), opened.target.cursor
         other = read_state(self.workplace.locate(project.location(against)) or against)
         if lacking := [name for name in names if find(name, other.columns) is None]:
-            raise ConfigError(f"{against} has no column {lacking[0]!r}, which the target of {opened.job.job!r} has")
+            raise ConfigError(f"{against} has no column {lacking[0]!r}", hint=f"build it with {', '.join(names)}")
         recorded = cursor.state.proof if cursor is not None and cursor.state is not None else None
         proof = {"target": {"recorded": recorded, "counted": _prove(session, other, names)}}
         check = Check(opened.job.job, EQUAL, others=opened.target.others, proof=proof, target_version=target.version)

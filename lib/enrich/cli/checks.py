@@ -133,8 +133,8 @@ def format_verification(found: VerifyResult, against: str | None = None) -> str:
             closed = ", and their changes are in the target now" if job.status == "repaired" else ""
             said.append(f"versions {ranges} of {alias} were left out{closed}")
         if job.status == "equal":
-            what = f"what {against} holds" if against else "what its commits say"
-            what = "what the sources give" if job.versions else what
+            elsewhere = f"what {against} holds" if against else "what its commits say"
+            what = "what the sources give" if job.versions else elsewhere
             said.append(f"proven at version {job.target_version}: the target is {what}")
         said += [] if job.error is None else [job.error]
         notes += [clean(f"{job.job}: {each}") for each in said]

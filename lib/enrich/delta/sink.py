@@ -178,10 +178,7 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
                 _merge(session, uri, changed)
         else:
             rows = changed.rows.select(*[F.col(quote(name)) for name in changed.columns])
-            if not changed.operations:
-                rows = session.createDataFrame([], rows.schema)
-            else:
-                rows = positions.gather_few(rows, changed.operations["I"])
+            rows = positions.gather_few(rows, changed.operations["I"]) if changed.operations else rows.limit(0)
             rows.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
         pass_point("merge.after")
 

@@ -278,10 +278,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
     spec = get_spec(run)
     if _keeps_partners(run, spec, changed):
         return recorded
-    net, source = changed.net.get(spec.driving), spec.sources[spec.driving]
-    if changed.have_come(spec.driving, affected) and not (
-        changed.again or source.trusted or net is None or net.crowded
-    ):
+    if changed.have_come(spec.driving, affected) and not spec.sources[spec.driving].trusted:
         return {alias: recorded[alias] + each for alias, each in now.items()}  # no such row was there before
     steps = _list_touched(spec, changed)
     # At the window's start a source was what it is, without the rows of its changed keys, and with those that have

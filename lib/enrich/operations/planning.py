@@ -20,7 +20,7 @@ from enrich.base.names import identify
 from enrich.base.result import BLOCKED, Extent, JobResult, Shown, SourceWindow, Told, name_deployment, show_jobs
 from enrich.base.spec import list_sharing, quote
 from enrich.base.suites import TARGET
-from enrich.delta import extents, tables
+from enrich.delta import extents, forecasts, tables
 from enrich.joins import find_kind
 from enrich.operations.loading import choose_jobs, read_run_options
 from enrich.operations.workplace import Workplace
@@ -294,18 +294,15 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
     there = extents.measure_table(target.uri) if target is not None else Extent()
     sizes = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
 
-    @cache
-    def measure_share(alias: str, names: tuple[str, ...]) -> float:
-        return _find_share(plan.tables[alias], names)
-
+    measure_share = cache(lambda alias, names: _find_share(plan.tables[alias], names))
     used = {alias: tuple(source.columns) for alias, source in spec.sources.items()}
     feeds = {} if plan.everything else {alias: _measure_feed(plan, alias, sizes[alias]) for alias in plan.window}
     if moved is None:
         moved = {alias: True for alias, each in feeds.items() if each.bytes}
     if (ends := _find_ends(plan, moved)) is not None and target is not None:
-        there = extents.measure_near(target.uri, spec.identity[0], ends)
+        there = forecasts.measure_near(target.uri, spec.identity[0], ends)
         near = {alias: spec.sources[alias].key[0] for alias in list_sharing(spec)}
-        sizes |= {alias: extents.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()}
+        sizes |= {alias: forecasts.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()}
     costs = [(each.bytes, alias, used[alias]) for alias, each in feeds.items()]
     scans, beside_it = list[tuple[str, tuple[str, ...]]](), Extent()
     if plan.everything or moved or plan.unsearched:
@@ -341,16 +338,18 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
 
 def _find_share(table: tables.TableState, names: Iterable[str]) -> float:
     layout = table.layout
-    return extents.find_share(table.uri, [layout[name].get(f".{quote(name)}", name) for name in names])
+    return forecasts.find_share(table.uri, [layout[name].get(f".{quote(name)}", name) for name in names])
 
 
 def _only_brings(plan: Plan, moved: Collection[str]) -> bool:
     """Tell whether no commit of the window took a row away or changed one."""
-    window = {alias: plan.window[alias] for alias in moved}
-    return not plan.everything and all(
-        extents.only_brings(plan.tables[alias].uri, range((each.start or 0) + 1, each.to + 1))
-        for alias, each in window.items()
-    )
+    each = [(plan.tables[alias].uri, _list_commits(plan, alias)) for alias in moved]
+    return not plan.everything and all(forecasts.only_brings(*commits) for commits in each)
+
+
+def _list_commits(plan: Plan, alias: str) -> range:
+    start, to = plan.window[alias].start, plan.window[alias].to
+    return range(to if start is None else start + 1, to + 1)
 
 
 def _find_ends(plan: Plan, moved: Collection[str]) -> tuple[int, int] | None:
@@ -361,11 +360,8 @@ def _find_ends(plan: Plan, moved: Collection[str]) -> tuple[int, int] | None:
         return None
     if plan.everything or plan.again or plan.lacks_state or plan.unsearched:
         return None
-    found = []
-    for alias in moved:
-        start, to = plan.window[alias].start, plan.window[alias].to
-        versions = range(to if start is None else start + 1, to + 1)
-        found.append(extents.find_ends(plan.tables[alias].uri, versions, spec.sources[alias].key[0]))
+    keys = {alias: spec.sources[alias].key[0] for alias in moved}
+    found = [forecasts.find_ends(plan.tables[alias].uri, _list_commits(plan, alias), keys[alias]) for alias in moved]
     known = [each for each in found if each is not None]
     return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(found) else None
 
@@ -387,4 +383,4 @@ def _measure_feed(plan: Plan, alias: str, there: Extent) -> Extent:
             apart, inside = {last}, set()
         found += sum((there + there for _ in apart), Extent())
         versions |= inside - apart
-    return found + sum((extents.measure_feed(uri, version) for version in versions), Extent())
+    return found + sum((forecasts.measure_feed(uri, version) for version in versions), Extent())

@@ -108,10 +108,12 @@ class Changes:
         if alias in self.again:
             yield from self.again[alias].images
 
-    def have_come(self, alias: str, affected: Affected | None) -> bool:
-        """Tell whether the affected keys are the keys of a source that have more rows than before, and no others."""
+    def have_come(self, alias: str, affected: Affected) -> bool:
+        """Tell whether the affected keys are those of a source that came in the window, each with one row."""
         net = self.net.get(alias)
-        return affected is not None and affected.right is None and net is not None and net.grown == affected.count
+        if net is None or net.crowded or self.again or affected.right is not None:
+            return False
+        return 0 < net.grown == affected.count
 
     @cached_property
     def differing(self) -> dict[str, DataFrame]:
