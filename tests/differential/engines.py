@@ -173,7 +173,7 @@ def _with_quarantine(
         keyed, lone = {}, []
         for row in rows:
             content = canonical_row(row, schema.names, maps)
-            if row["_failed"] == ["key_not_null"]:
+            if row["_failed"] in (["key_not_null"], ["key_unique"]):  # several may share one key
                 lone.append(content)
             else:
                 keyed[identity(shape, row)] = content
