@@ -22,12 +22,8 @@ SMALL_TABLE = 8 * 2**20  # bytes up to which a MERGE writes files anew: deletion
 
 def measure_table(uri: str, below: int | None = None) -> Extent:
     """Count the files of a table, all or those of fewer bytes, and their bytes; none where there is no table yet."""
-    sizes = read_sizes(open_log(uri).get_add_actions(flatten=True)) if exists(uri) else []
-    return add_sizes([size for size in sizes if below is None or size < below])
-
-
-def add_sizes(sizes: Sequence[int]) -> Extent:
-    """Return how many files have these bytes, and how many bytes these are."""
+    every = read_sizes(open_log(uri).get_add_actions(flatten=True)) if exists(uri) else []
+    sizes = [size for size in every if below is None or size < below]
     return Extent(len(sizes), sum(sizes))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from enrich.base.result import Extent
-from enrich.delta.extents import add_sizes, read_sizes
+from enrich.delta.extents import read_sizes
 from enrich.delta.stores import open_files
 from enrich.delta.tables import actions, open_log
 
@@ -21,7 +21,8 @@ def measure_near(uri: str, column: str, ends: tuple[int, int]) -> Extent:
     files = open_log(uri).get_add_actions(flatten=True)
     least, most = (_read_values(files, f"{end}.{column}") or [None] * files.num_rows for end in ("min", "max"))
     known = zip(read_sizes(files), least, most, strict=True)
-    return add_sizes([size for size, low, high in known if None in (low, high) or (low <= ends[1] and high >= ends[0])])
+    sizes = [size for size, low, high in known if None in (low, high) or (low <= ends[1] and high >= ends[0])]
+    return Extent(len(sizes), sum(sizes))
 
 
 def _read_values(files: Table, name: str) -> list[Any]:
@@ -31,10 +32,9 @@ def _read_values(files: Table, name: str) -> list[Any]:
     if name not in files.schema.names:
         return []
     values = pa.chunked_array(files.column(name))
-    kind = values.type
-    if pa.types.is_date32(kind):
+    if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
-    elif not (pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+    elif not (pa.types.is_integer(values.type) or pa.types.is_decimal(values.type)):
         return []
     return list(values.to_pylist())
 
@@ -83,7 +83,8 @@ def _read_chunks(uri: str, path: str) -> list[dict[str, Any]]:
 
 def measure_feed(uri: str, version: int) -> Extent:
     """Count the files that tell what a commit changed; none where the log does not hold the commit."""
-    return add_sizes([each.get("size") or 0 for each in _list_told(uri, version)])
+    sizes = [each.get("size") or 0 for each in _list_told(uri, version)]
+    return Extent(len(sizes), sum(sizes))
 
 
 def _list_told(uri: str, version: int) -> Iterable[dict[str, Any]]:

@@ -320,8 +320,10 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
         others = [rule for rule in rules if rule.judged_scope == TARGET and not rule.spec.is_row]
         once_more = (spec.remembers or not wants_places(target), plan.lacks_state, bool(others))
         times = 1.0 if plan.everything else 1 + sum(once_more)
-        if target is not None and wants_places(target) and _only_brings(plan, moved):
-            times += _find_share(target, [*spec.identity, *spec.right_identity]) - 1  # keys alone: steps/publish.py
+        if target is not None and wants_places(target) and not plan.everything:
+            commits = [(plan.tables[alias].uri, _list_commits(plan, alias)) for alias in moved]
+            if all(forecasts.only_brings(*each) for each in commits):  # then by keys alone: steps/publish.py
+                times += _find_share(target, [*spec.identity, *spec.right_identity]) - 1
         beside_it += replace(there, bytes=ceil(there.bytes * times))
     elif plan.lacks_state:
         scans, beside_it = [*used.items()], there
@@ -337,14 +339,7 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
 
 
 def _find_share(table: tables.TableState, names: Iterable[str]) -> float:
-    layout = table.layout
-    return forecasts.find_share(table.uri, [layout[name].get(f".{quote(name)}", name) for name in names])
-
-
-def _only_brings(plan: Plan, moved: Collection[str]) -> bool:
-    """Tell whether no commit of the window took a row away or changed one."""
-    each = [(plan.tables[alias].uri, _list_commits(plan, alias)) for alias in moved]
-    return not plan.everything and all(forecasts.only_brings(*commits) for commits in each)
+    return forecasts.find_share(table.uri, [table.layout[name].get(f".{quote(name)}", name) for name in names])
 
 
 def _list_commits(plan: Plan, alias: str) -> range:
