@@ -137,10 +137,9 @@ class Target:
         tally.quarantine_rows += len(held)
         self._compare_rows(window, "quarantine", [*wanted.held.values(), *wanted.keyless], held, "_failed")
         self._compare_report(window, wanted, report, tally)
-        for path, name, rows in ((self.path, "target", found), (held_path, "quarantine", held)):
-            recorded = reader.record(path) if reader.exists(path) else {"sums": {name: [0, 0, 0]}}
-            if recorded:  # the stand-in records nothing
-                names = {*recorded.get("columns", ()), *(["_failed"] if name == "quarantine" else [])}
+        if recorded := reader.record(self.path):  # the stand-in records nothing
+            for path, name, rows in ((self.path, "target", found), (held_path, "quarantine", held)):
+                names = {*recorded["columns"], *(["_failed"] if name == "quarantine" else [])}
                 kinds = {each: kind for each, kind in reader.kinds(path).items() if each in names} if rows else {}
                 self.compare_value(window, f"proof of the {name}", list(prove(rows, kinds)), recorded["sums"][name])
         self.left = wanted
