@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from decimal import Decimal
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from differential.planting import wrap
@@ -62,12 +62,11 @@ def new_images_forgotten(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
 def _wrap_changes(patch: pytest.MonkeyPatch, is_mine: Mine, condition: str) -> None:
     from pyspark.sql import functions as F
 
-    def around(find: Any, now: Any, step: Any, images: Sequence[DataFrame]) -> Any:
-        (column,) = step.interval.match
-        kept = [each.where(~is_mine(F.col(column)) | F.expr(condition)) for each in images]
-        return find(now, step, kept)
+    def around(find: Any, kind: Any, now: Any, step: Any, *changed: Any) -> Any:
+        (column,), (keys, images) = step.interval.match, changed
+        return find(kind, now, step, keys, [each.where(~is_mine(F.col(column)) | F.expr(condition)) for each in images])
 
-    wrap(patch, interval, "find_near_changes", around)
+    wrap(patch, interval.Interval, "find_dependent", around)
 
 
 def partners_forgotten(place: int) -> Plant:
@@ -76,13 +75,13 @@ def partners_forgotten(place: int) -> Plant:
     def plant(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
 
-        def around(find: Any, *args: Any) -> list[DataFrame]:
-            return [
-                each.where(~is_mine(F.col("__enrich_r0"))) if number == place else each
-                for number, each in enumerate(find(*args))
-            ]
+        moments = count()
 
-        wrap(patch, interval, "find_near_rows", around)
+        def around(find: Any, *args: Any) -> DataFrame:
+            found: DataFrame = find(*args)
+            return found.where(~is_mine(F.col("__enrich_r0"))) if next(moments) == place else found
+
+        wrap(patch, interval.Interval, "find_partners", around)
 
     return plant
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import Affected, Step
+from enrich.base.spec import MATCHED, Affected, Step
 from enrich.frames.join import ALIVE, Sources
 from enrich.joins import foreign_key
 from enrich.project.kinds.foreign_key import ForeignKey
-from enrich.project.kinds.syntax import MATCHED
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler

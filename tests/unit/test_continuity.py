@@ -12,9 +12,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from enrich.base.errors import HistoryError
 from enrich.delta import tables
+from enrich.joins.history import find_quarantine_version
 from enrich.progress import continuity
 from enrich.progress.cursor import Cursor, Mark, QuarantineState, TargetState, name_application
-from enrich.progress.target import find_quarantine_version, read_quarantine_state
+from enrich.progress.target import read_quarantine_state
 
 
 def read_quarantine(uri: Path) -> QuarantineState | None:

@@ -11,8 +11,8 @@ from typing import Any
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_reasons, format_table
 from enrich.base.result import Shown
+from enrich.base.spec import MATCHED as MATCHED  # noqa: PLC0414 - the first of the reasons
 from enrich.project.kinds import JOINS
-from enrich.project.kinds.syntax import MATCHED as MATCHED  # noqa: PLC0414 - the first of the reasons
 
 NO_SUCH_KEY = "no_such_key"
 FOREIGN_KEY_NULL = "foreign_key_null"

@@ -55,6 +55,8 @@ TEXT_TYPE = "string"  # of the keys that can be normalised
 FAILED_COLUMN, RUN_ID_COLUMN = "_failed", "_run_id"
 KEYLESS = KEY_NOT_NULL, KEY_UNIQUE = "key_not_null", "key_unique"
 """Why the quarantine holds rows that no key tells apart."""
+MATCHED, TOO_EARLY, ENDED, GONE, OUT_OF_INTERVAL = "matched", "too_early", "ended", "gone", "out_of_interval"
+"""The reason of a reference that has a partner, and those for which a kind says that it has none."""
 
 
 def name_partners(alias: str) -> str:

@@ -17,7 +17,7 @@ full   (l, r)          (l, null)              (null, r)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -93,16 +93,24 @@ class StepKind:
         """Return the parts of the key that live rows refer to, and the rows in which these are columns."""
         raise NotImplementedError
 
-    def narrow(self, sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:  # noqa: ARG002
-        """Return the references by which rows lead to changed keys, with ``__enrich_j*`` as in ``changed``."""
-        return found
+    def find_dependent(self, sources: Sources, step: Step, keys: DataFrame, images: Iterable[DataFrame]) -> DataFrame:
+        """Return the rows before ``step`` that a change of its lookup may reach, as they are at the window's end.
+
+        In: ``keys``, ``__enrich_j*``, those of the lookup that have changed; ``images``, its rows that came or went.
+        Out: as ``find_references`` with ``carry``, without ``__enrich_j*``.
+        """
+        found = find_references(sources, step, carry=True)
+        return found.join(keys, on=keys.columns, how="left_semi").drop(*keys.columns)
+
+    def find_partners(self, sources: Sources, step: Step, left: DataFrame, moved: DataFrame | None) -> DataFrame | None:
+        """Return the lookup's keys, in ``__enrich_j*`` or ``__enrich_r*``, that affected rows have or ask for.
+
+        In: ``left``, ``__enrich_k*`` of the affected rows; ``moved``, those whose own row has changed, None for none.
+        """
+        return find_references(sources, step, Affected(left)).select(*name_reference(len(step.references)))
 
     def ask(
-        self,
-        sources: Sources,
-        step: Step,
-        rows: DataFrame,
-        others: Callable[[], Mapping[str, DataFrame]],  # noqa: ARG002
+        self, sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
     ) -> tuple[tuple[str, ...], DataFrame]:
         """Return what rows refer to, for ``why``; as long as nothing else is said, by the lookup's key alone.
 
@@ -227,30 +235,20 @@ def count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
     return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts])
 
 
-def find_references(
-    sources: Sources,
-    step: Step,
-    affected: Affected | None = None,
-    *,
-    changed: DataFrame | None = None,
-    carry: bool = False,
-) -> DataFrame:
+def find_references(sources: Sources, step: Step, affected: Affected | None = None, carry: bool = False) -> DataFrame:
     """Return which keys of a lookup the rows before ``step`` refer to.
 
     If a row differs after ``step`` and not before it, what it refers to is the same at both ends of the window. So the
     references over the rows that the join really sees, at the window's end, lead to every such row.
 
-    In: ``affected``, the rows to look at, None for all; ``changed``, ``__enrich_j*``, the lookup's changed keys, to
-    which references are narrowed; ``carry``, whether the driving source's struct shall come along where references
-    stand in its rows as they are. Out: ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a right or full
-    foreign-key join) and ``__enrich_j*``, the referenced key without nulls; one row per referenced element.
+    In: ``affected``, the rows to look at, None for all; ``carry``, whether the driving source's struct shall come along
+    where references stand in its rows as they are. Out: ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a
+    right or full foreign-key join) and ``__enrich_j*``, the referenced key without nulls; one row a reference.
     """
-    spec, kind = sources.spec, sources.kind_of(step)
-    before = list_deciding_steps(spec, step)
-    carried = [spec.driving] if carry and kind.carries and not before else []
-    found = refer(sources, apply_steps(sources, affected, before), step, carried)
-    found = drop_nulls(found, [name for name in found.columns if name.startswith("__enrich_j")])
-    return found if changed is None else kind.narrow(sources, found, step, changed)
+    spec, before = sources.spec, list_deciding_steps(sources.spec, step)
+    carry = carry and sources.kind_of(step).carries and not before and not spec.sources[spec.driving].trusted
+    found = refer(sources, apply_steps(sources, affected, before), step, [spec.driving] if carry else [])
+    return drop_nulls(found, [name for name in found.columns if name.startswith("__enrich_j")])
 
 
 def refer(sources: Sources, rows: DataFrame, step: Step, carried: Sequence[str] = ()) -> DataFrame:

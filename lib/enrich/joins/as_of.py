@@ -14,20 +14,18 @@ hash: these are the same however often Spark computes them, and they follow the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import add
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import Step, name_reference
+from enrich.base.spec import ENDED, GONE, MATCHED, TOO_EARLY, Step, name_reference
 from enrich.frames import join
 from enrich.frames.columns import are_equal, evaluate_where, pack_rows
 from enrich.frames.join import SALT, VERDICT, Sources, spread_nulls
 from enrich.joins.foreign_key import ForeignKey
-from enrich.project.kinds.as_of import ENDED, GONE, TOO_EARLY
-from enrich.project.kinds.syntax import MATCHED
 
 LATEST = "__enrich_latest"  # the time from which the version that was found holds; null when there is none
 _PIECE, _BEGINNINGS, _TIMES = "__enrich_piece", "__enrich_beginnings", "__enrich_times"
@@ -53,10 +51,11 @@ class AsOf(ForeignKey):
         version = F.col(step.alias)
         return F.when(version.isNotNull() & ~_has_ended(step, last) & ~_is_gone(step), version)
 
-    def narrow(self, sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:
-        """Return the references to the last version until a row's moment, of those that are there or have changed."""
-        names = changed.columns
-        return find_touched(found, sources.frame(step.alias, names).select(*names), changed)
+    def find_dependent(self, sources: Sources, step: Step, keys: DataFrame, images: Iterable[DataFrame]) -> DataFrame:
+        """Return the rows of whose moment the last version, of those that are there or have changed, has changed."""
+        found, names = join.find_references(sources, step, carry=True), keys.columns
+        found = find_touched(found, sources.frame(step.alias, names).select(*names), keys)
+        return found.join(keys, on=names, how="left_semi").drop(*names)
 
     def ask(
         self, sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]

@@ -37,7 +37,7 @@ from enrich.frames import join
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, aggregate, drop_nulls, has_null, lacks_value, pack_rows, take_column, unite
 from enrich.frames.join import Sources
-from enrich.joins import find_step_kind, interval
+from enrich.joins import find_step_kind
 from enrich.progress.plan import Plan
 from enrich.steps.rows import Rows, count_left, keep_rows
 from enrich.steps.run import Run
@@ -54,18 +54,11 @@ def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
     spec, now = get_spec(run), run.now
     right = spec.right_step()
-    carry = not spec.sources[spec.driving].trusted
-    # What refers to a changed key now; what is near a changed row of an interval join is found by the row's images.
     dependent = []
     for step in spec.steps:
-        if not step.shares_key and step.interval is None and step.alias in changed.differing:
-            touched = changed.differing[step.alias]
-            names = name_reference(len(touched.columns))
-            refer = join.find_references(now, step, changed=touched, carry=carry)
-            dependent.append(run.keep(refer.join(touched, on=names, how="left_semi").drop(*names)))
-    near = spec.interval_step
-    if near is not None and near.alias in changed.differing:
-        dependent.append(run.keep(interval.find_near_changes(now, near, list(changed.images(near.alias)))))
+        if not step.shares_key and step.alias in changed.differing:
+            keys, images = changed.differing[step.alias], changed.images(step.alias)
+            dependent.append(run.keep(now.kind_of(step).find_dependent(now, step, keys, images)))
     left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent)).distinct())
     at_hand = {}
     for alias in specs.list_sharing(spec):
@@ -75,22 +68,18 @@ def find_affected(run: Run, changed: Changes) -> Affected:
             at_hand[alias] = known
     affected = Affected(left, known=at_hand)
     if right is not None:
-        moments = [now, run.before]
-        if right is near:
-            moved = interval.find_near_rows(moments, right, changed.differing.get(spec.driving))
-        else:
-            references = [join.find_references(each, right, Affected(left)) for each in moments]
-            moved = [frame.select(*name_reference(len(right.references))) for frame in references]
-        theirs = find_affected_right(spec, changed.differing, dependent, moved)
+        find, own = now.kind_of(right).find_partners, changed.differing.get(spec.driving)
+        partners = [found for at in (now, run.before) if (found := find(at, right, left, own)) is not None]
+        theirs = find_affected_right(spec, changed.differing, dependent, partners)
         affected = replace(affected, right=run.keep(theirs))
-    found = count_left(run, affected, _take_counts(spec, changed))
-    if not run.are_few(found.count):
-        return found
+    counted = count_left(run, affected, _take_counts(spec, changed))
+    if not run.are_few(counted.count):
+        return counted
     # Read once: the joins at both ends of the window are about them.
     names = name_left_key(len(spec.key_columns))
-    rows = {alias: run.now.affected_rows(alias, names, found) for alias in specs.list_sharing(spec)}
-    read = {alias for alias in rows if alias not in found.known or found.known[alias].others is not None}
-    return replace(found, known={a: KnownRows(run.keep(each), read=a in read) for a, each in rows.items()})
+    rows = {alias: run.now.affected_rows(alias, names, counted) for alias in specs.list_sharing(spec)}
+    read = {alias for alias in rows if alias not in counted.known or counted.known[alias].others is not None}
+    return replace(counted, known={a: KnownRows(run.keep(each), read=a in read) for a, each in rows.items()})
 
 
 def _take_counts(spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:

@@ -71,11 +71,11 @@ class ForeignKey(StepKind):
             added[ALIVE] = F.col(ALIVE) & matched
         return joined.withColumns(added).drop(*names, *wanted, *found, SALT)
 
-    def search(self, rows: DataFrame, lookup: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, Sequence[str]]:  # noqa: ARG002
+    def search(self, rows: DataFrame, lookup: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, Sequence[str]]:
         """Return rows that refer to ``wanted``, and the columns that equal the whole key of a lookup."""
         return rows, wanted
 
-    def accept(self, step: Step, last: Column) -> Column:  # noqa: ARG002
+    def accept(self, step: Step, last: Column) -> Column:
         """Return the lookup's struct where it counts as a partner, given the last part of the reference."""
         return F.col(step.alias)
 

@@ -46,8 +46,8 @@ from enrich.delta import reads, tables
 from enrich.frames import changes as net_changes
 from enrich.frames import columns, difference, normalise
 from enrich.frames.columns import add_up, drop_nulls, lacks_value, make_comparable, name_parts, pack_columns, unite
+from enrich.progress import cursor as progress
 from enrich.progress.plan import Plan, Span
-from enrich.progress.target import find_quarantine_version
 from enrich.steps import source_changes
 from enrich.steps.rows import Rows, keep_rows
 from enrich.steps.run import Run, build_finding, list_kinds, read_target
@@ -316,6 +316,23 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
         target = target.unionByName(beside, allowMissingColumns=True)
     kinds = {field.name: field.dataType for field in run.read_source(spec.driving).schema.fields}
     return take_versions(spec, target, kinds)
+
+
+def find_quarantine_version(uri: str, named: progress.Cursor) -> int | None:
+    """Return the version of a quarantine to read the rows in that a target's record names; None when it is forgotten.
+
+    That is the last one before its rows changed: VACUUM may have removed the files that an OPTIMIZE has put together.
+    """
+    same: int | None = None
+    for entry in tables.read_history(tables.open_log(uri)):
+        record, version = progress.read_record(entry, named.job), int(entry["version"])
+        same = version if same is None else same
+        is_named = record is not None and record[progress.BESIDE] == named.quarantine_number
+        if record is not None and is_named and named.quarantine_run in (None, record["run_id"]):
+            return same
+        if record is not None or entry.get("operation") not in progress.UPKEEP:
+            same = None
+    return None
 
 
 def _refuse_without_rows(run: Run) -> RefreshNeeded:

@@ -19,7 +19,7 @@ beyond what they count exactly, more rows are compared, and none is lost.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
@@ -29,6 +29,8 @@ from pyspark.sql import types as T
 
 from enrich.base import spec as specs
 from enrich.base.spec import (
+    MATCHED,
+    OUT_OF_INTERVAL,
     Affected,
     JoinSpec,
     Step,
@@ -41,8 +43,6 @@ from enrich.base.spec import (
 from enrich.frames import normalise
 from enrich.frames.columns import are_equal, drop_nulls, has_null, take_column, unite
 from enrich.frames.join import ALIVE, VERDICT, Sources, StepKind, count_partners, guard, list_identity
-from enrich.project.kinds.interval import OUT_OF_INTERVAL
-from enrich.project.kinds.syntax import MATCHED
 
 AT, TIME = "__enrich_at", "__enrich_time"
 _ASKED, _BUCKET, _FOUND = "__enrich_asked", "__enrich_bucket", "__enrich_found"
@@ -139,7 +139,7 @@ def _add(number: Column, bound: int) -> Column:
 class Interval(StepKind):
     """A join of the rows that match and are near in time."""
 
-    def refer(self, rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:  # noqa: ARG002
+    def refer(self, rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:
         """Return what ``match`` equals; it is no key, which alone is normalised."""
         return rows, [guard(step, part) for part in step.references]
 
@@ -162,11 +162,7 @@ class Interval(StepKind):
         return joined.unionByName(alone, allowMissingColumns=True)
 
     def ask(
-        self,
-        sources: Sources,
-        step: Step,
-        rows: DataFrame,
-        others: Callable[[], Mapping[str, DataFrame]],  # noqa: ARG002
+        self, sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
     ) -> tuple[tuple[str, ...], DataFrame]:
         """Return what rows match by, null where their time is, and whether one of the matching rows is near."""
         near, keys = get_interval(step), list_identity(rows)
@@ -178,6 +174,26 @@ class Interval(StepKind):
         parts = [F.when(F.col(AT).isNotNull(), F.col(name)).alias(part) for name, part in names]
         reason = F.when(F.col(_FOUND), MATCHED).otherwise(OUT_OF_INTERVAL)
         return near.match, rows.join(found, on=keys, how="left").select(*keys, *parts, reason.alias(VERDICT))
+
+    def find_dependent(self, sources: Sources, step: Step, keys: DataFrame, images: Iterable[DataFrame]) -> DataFrame:
+        """Return the driving rows that are near a changed row of the lookup, as it is or as it was.
+
+        A row that has other partners than before without having changed itself is near a row that did change: near its
+        image that came, or near the one that went. Out: ``__enrich_k*``.
+        """
+        names = name_left_key(len(sources.spec.key_columns))
+        return unite([list_neighbours(sources, step, None, each).select(*names) for each in images]).distinct()
+
+    def find_partners(self, sources: Sources, step: Step, left: DataFrame, moved: DataFrame | None) -> DataFrame | None:
+        """Return the rows of the lookup that changed driving rows are near; None when none has changed.
+
+        Such a row may have got its first partner or lost the last one without having changed itself.
+        """
+        spec = sources.spec
+        if moved is None:
+            return None
+        keys = moved.toDF(*name_left_key(len(spec.key_columns)))
+        return list_neighbours(sources, step, keys).select(*name_right_key(len(spec.sources[step.alias].key)))
 
 
 KIND = Interval()
@@ -275,28 +291,3 @@ def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = 
     own = rows.join(found, on=keys, how="left").withColumns({name_partners(step.alias): partners, ALIVE: is_alive})
     own = own.drop(*wanted, AT, _FOUND)
     return own.unionByName(pairs, allowMissingColumns=True)
-
-
-def find_near_changes(now: Sources, step: Step, images: Sequence[DataFrame]) -> DataFrame:
-    """Return the driving rows that are near a changed row of an interval join's lookup, as it is or as it was.
-
-    A row that has other partners than before without having changed itself is near a row that did change: near its
-    image that came, or near the one that went: ``images``, in the lookup's columns. Out: ``__enrich_k*``.
-    """
-    names = name_left_key(len(now.spec.key_columns))
-    found = [list_neighbours(now, step, None, each).select(*names) for each in images]
-    return unite(found).distinct()
-
-
-def find_near_rows(moments: Sequence[Sources], step: Step, changed: DataFrame | None) -> list[DataFrame]:
-    """Return the rows of an interval join's lookup that changed driving rows are near, at each of some moments.
-
-    Such a row may have got its first partner or lost the last one without having changed itself. In: ``changed``, the
-    keys of the driving source; None when it has not changed. Out: ``__enrich_r*``, a frame for each moment.
-    """
-    if changed is None:
-        return []
-    spec = moments[0].spec
-    rights = name_right_key(len(spec.sources[step.alias].key))
-    keys = changed.toDF(*name_left_key(len(spec.key_columns)))
-    return [list_neighbours(each, step, keys).select(*rights) for each in moments]

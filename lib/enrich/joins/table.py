@@ -23,7 +23,7 @@ from enrich.frames.join import ALIVE, Sources, StepKind, bury, count_partners
 class Table(StepKind):
     """A join by the key that both sides share."""
 
-    def refer(self, rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:  # noqa: ARG002
+    def refer(self, rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:
         """Return the row's own key."""
         return rows, [F.col(name) for name in name_left_key(len(spec.key_columns))]
 

@@ -69,23 +69,6 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     return QuarantineState(table, number, present, found, walked.oldest)
 
 
-def find_quarantine_version(uri: str, named: Cursor) -> int | None:
-    """Return the version of a quarantine to read the rows in that a target's record names; None when it is forgotten.
-
-    That is the last one before its rows changed: VACUUM may have removed the files that an OPTIMIZE has put together.
-    """
-    same: int | None = None
-    for entry in read_history(open_log(uri)):
-        record, version = cursor.read_record(entry, named.job), int(entry["version"])
-        same = version if same is None else same
-        is_named = record is not None and record[cursor.BESIDE] == named.quarantine_number
-        if record is not None and is_named and named.quarantine_run in (None, record["run_id"]):
-            return same
-        if record is not None or entry.get("operation") not in cursor.UPKEEP:
-            same = None
-    return None
-
-
 def read_record_at(uri: str, job: str, version: int | None = None) -> tuple[Cursor | None, int]:
     """Return what a job's commits say of a table's rows at a version, None for the latest one, and the version.
 

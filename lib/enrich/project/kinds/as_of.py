@@ -7,16 +7,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.schemas import is_time, name_of
-from enrich.base.spec import Step
+from enrich.base.spec import ENDED, GONE, TOO_EARLY, Step
 from enrich.project.expressions import Scope
 from enrich.project.kinds.syntax import Draft, JoinSyntax, check_references
 
 if TYPE_CHECKING:
     from enrich.project.compile import Compiler
     from enrich.project.models import Join
-
-
-TOO_EARLY, ENDED, GONE = "too_early", "ended", "gone"
 
 
 class AsOf(JoinSyntax):

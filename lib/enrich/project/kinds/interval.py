@@ -11,7 +11,7 @@ from enrich.base import spec
 from enrich.base.console import format_count
 from enrich.base.errors import parse_duration, show_text
 from enrich.base.schemas import is_time, may_be_key, name_of
-from enrich.base.spec import Step
+from enrich.base.spec import OUT_OF_INTERVAL, Step
 from enrich.project.kinds.syntax import Draft, JoinSyntax, check_list, check_references, list_names
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from enrich.project.models import Join
 
 
-OUT_OF_INTERVAL = "out_of_interval"
 _DAY = 86_400
 _MOST = Decimal(10) ** 18  # how great a bound may be, in microseconds or as a number: with it sums stay within 64 bits
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import format_count
 from enrich.base.errors import Fault
+from enrich.base.spec import MATCHED
 from enrich.project.yamlfile import PathStep, Tree
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
 """OpenLineage's words for how a target's column comes from one of a source."""
 
-MATCHED = "matched"  # the reason of a reference that has a partner
 
 Source = tuple[str, str]  # alias and column
 ColumnSources = Mapping[str, Mapping[Source, str]]  # target column -> the columns that it comes from -> how
