@@ -1,4 +1,4 @@
-"""``python -m enrich`` is the command ``enrich``."""
+"""Run the command ``enrich`` as ``python -m enrich``."""
 
 from __future__ import annotations
 

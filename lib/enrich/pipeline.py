@@ -1,4 +1,4 @@
-"""One job, from its window to its commit; a stranger who reads this module knows the system.
+"""Run one job, from its window to its commit; a stranger who reads this module knows the system.
 
     job -> window (pinned versions) -> changes (CDF, net per key) -> affected keys -> join at the pinned versions
         -> expectations -> state -> one commit of rows, cursor and state (MERGE, or by position) -> report

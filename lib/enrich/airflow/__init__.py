@@ -1,4 +1,4 @@
-"""A project as an Airflow DAG: one task a job, in the order of the job graph. For Airflow 2.11 and 3.
+"""Make an Airflow DAG of a project: one task a job, in the order of the job graph. For Airflow 2.11 and 3.
 
     project files -> one task a job -> a process `enrich run JOB` -> success, skipped, failed or tried again
 

@@ -1,4 +1,4 @@
-"""Results for people: short aligned tables. Machines read ``--output json``.
+"""Print results for people: short aligned tables. Machines read ``--output json``.
 
 Everything printed goes through ``clean``: a message may quote a file, and a file may hold terminal escapes.
 """

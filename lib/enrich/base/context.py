@@ -1,4 +1,4 @@
-"""Which run and which job this process works on, what it has written, and how the commands in messages begin."""
+"""Remember which run and job this process works on, what it has written, and how commands in messages begin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The few exceptions of enrich, each with the exit code of ``docs/operations.md`` and the next step for its reader.
+"""Define the exceptions of enrich, each with the exit code of ``docs/operations.md`` and its reader's next step.
 
 Messages name what, where and the next command. They never hold a cell value. Durations and sizes are here as people
 write them.

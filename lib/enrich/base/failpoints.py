@@ -1,4 +1,4 @@
-"""Named places where a test can stop a run: before, inside and after every write and every call to storage."""
+"""Name the places where a test can stop a run: before, inside and after every write and every call to storage."""
 
 from __future__ import annotations
 

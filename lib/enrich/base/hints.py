@@ -1,4 +1,4 @@
-"""The commands that messages propose, a builder each: whole, quoted, and for the project and deployment of this call.
+"""Build the commands that messages propose: whole, quoted, and for the project and deployment of this call.
 
 A message puts what a builder returns into backticks. It can be pasted as it is, and it leads on: what was asked for and
 still matters is in it again, or the next refusal would ask for it and lead back.

@@ -1,4 +1,4 @@
-"""A job as the engine runs it: names resolved against the sources' schemas, expressions checked. Frames carry
+"""Describe a job as the engine runs it: names resolved against the sources' schemas, expressions checked. Frames carry
 
 * ``__enrich_k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,
 * ``__enrich_r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins), and

@@ -1,4 +1,4 @@
-"""How a bucket of S3 is reached without Spark: what ``spark.conf`` says of Hadoop's S3A, in the words of delta-rs.
+"""Tell how a bucket of S3 is reached without Spark: what ``spark.conf`` says of Hadoop's S3A, in the words of delta-rs.
 
 So one place in ``conf/`` serves both. What it does not say comes from the environment (``AWS_ACCESS_KEY_ID`` ...) or
 from the platform, where both look by themselves. Nothing is kept but in this process's memory.

@@ -1,4 +1,4 @@
-"""The command line: thin click commands over ``enrich.project`` and ``enrich.operations``.
+"""Offer the command line: thin click commands over ``enrich.project`` and ``enrich.operations``.
 
 Nothing here imports pyspark, Great Expectations or deltalake at module level: ``enrich ls`` and a run that finds
 nothing to do must be back within a second.

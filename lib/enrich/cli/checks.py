@@ -1,4 +1,4 @@
-"""The commands that look after targets, and the questions about their rows and keys."""
+"""Define the commands that look after targets, and the questions about their rows and keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of ``enrich``. Each takes its options and returns an ``Answer``, or an exit code."""
+"""Define the commands of ``enrich``. Each takes its options and returns an ``Answer``, or an exit code."""
 
 from __future__ import annotations
 

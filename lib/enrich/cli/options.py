@@ -1,4 +1,4 @@
-"""What commands share: the choice of jobs, how a call is answered, and options."""
+"""Define what commands share: the choice of jobs, how a call is answered, and options."""
 
 from __future__ import annotations
 

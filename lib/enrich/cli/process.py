@@ -1,4 +1,4 @@
-"""What the command line is as a process: its streams, its signals, and the exit code of whatever escaped a command."""
+"""Run the command line as a process: streams, signals, and the exit code of whatever escaped a command."""
 
 from __future__ import annotations
 

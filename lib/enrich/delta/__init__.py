@@ -1,1 +1,1 @@
-"""Everything that touches Delta tables and the state directory: logs, rows, commits, runs table, locks."""
+"""Touch Delta tables and the state directory: logs, rows, commits, runs table, locks."""

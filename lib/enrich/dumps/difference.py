@@ -1,4 +1,4 @@
-"""The rows of a dump and those of a table -> the difference between them.
+"""Find the difference between the rows of a dump and those of a table.
 
 ====  =======  ======  ==========  ==============
 key   table    dump    operation   with complete

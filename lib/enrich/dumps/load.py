@@ -1,4 +1,4 @@
-"""``enrich load``: bring a source table up to a dump, in one commit that touches no row that is equal."""
+"""Bring a source table up to a dump, in one commit that touches no row that is equal: ``enrich load``."""
 
 from __future__ import annotations
 

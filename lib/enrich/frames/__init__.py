@@ -1,1 +1,1 @@
-"""The verbs of the data path, DataFrame -> DataFrame; they know neither storage nor configuration."""
+"""Define the verbs of the data path, DataFrame -> DataFrame; they know neither storage nor configuration."""

@@ -1,4 +1,4 @@
-"""New rows of the affected keys and a table's rows -> the difference that leads from the one to the other.
+"""Find the difference that leads from a table's rows to the new rows of the affected keys.
 
 ====  ==================  =================  ===================
 key   table               new rows           operations

@@ -1,4 +1,4 @@
-"""Rows and versions -> for each row the latest version that begins not after its moment.
+"""Find for each row the latest version that begins not after its moment.
 
     rows           versions        in pieces                        latest
     u1, 10:05      u1, 09:00       u1: [09:00, 12:00]               u1, 10:05 -> 10:00

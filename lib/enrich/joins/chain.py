@@ -1,4 +1,4 @@
-"""A chain of joins: each of them looks up what the rows so far refer to, and adds it.
+"""Join lookups in a chain: each join looks up what the rows so far refer to, and adds it.
 
 What the joins make of rows is told by ``enrich.frames.join``; here it meets the tables, and the net changes of all
 sources tell which rows of the target may differ.

@@ -1,4 +1,4 @@
-"""The rows of one table that have one key -> one row: what is counted, summed and chosen of them.
+"""Make one row of the rows of a table that have one key: what is counted, summed and chosen of them.
 
 A change of a row reaches the group that it was in and the group that it is in, and no other. Where the target's row and
 what came and went tell what the group is now, it is moved by these (``move_groups``); the others are computed anew,

@@ -1,4 +1,4 @@
-"""What a source said of each key, commit by commit -> versions, each with the time from which and to which it holds.
+"""Keep what a source said of each key, commit by commit, as versions with the times from and to which they hold.
 
 Unlike the net changes of a window, nothing cancels between two commits: A -> B -> A is three versions, however the
 commits are cut into runs. Commits are ordered by their versions; their times only say from when a version holds.

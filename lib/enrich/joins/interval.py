@@ -1,4 +1,4 @@
-"""Rows and the rows of a lookup that are near them in time -> pairs.
+"""Pair rows with the rows of a lookup that are near them in time.
 
 Both bounds are inclusive. With ``between: [-1h, 24h]``:
 

@@ -1,4 +1,4 @@
-"""The inverse lookup: what the master says now -> one row per value.
+"""Turn a lookup round: what the master says now -> one row per value.
 
 The mirror is a function of the master's current rows, never of the order in which they came: when a winner leaves,
 the other holder of its value takes over.

@@ -1,1 +1,1 @@
-"""What the Python functions and the commands do over a project: load, run, plan, verify, inspect."""
+"""Do what the Python functions and the commands ask of a project: load, run, plan, verify, inspect."""

@@ -1,4 +1,4 @@
-"""A project as ``enrich.load_project`` gives it: everything that its files alone show to be wrong is found here."""
+"""Load a project as ``enrich.load_project`` gives it, and find everything that its files alone show to be wrong."""
 
 from __future__ import annotations
 

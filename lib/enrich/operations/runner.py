@@ -1,4 +1,4 @@
-"""All jobs of one run: their order, one consistent cut of their sources, one result; a JVM only when there is work."""
+"""Run all jobs in their order: one consistent cut of their sources, one result; a JVM only when there is work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a job's work is done: pinned tables, where they are, the session once it is needed; nothing is decided here.
+"""Open what a job's work needs: pinned tables, where they are, the session once it is needed; nothing is decided.
 
 ``run``, ``plan``, ``verify``, ``why`` and ``doctor`` open the same workplace. Locks, retries and records
 are the runner's.

@@ -1,1 +1,1 @@
-"""What a target has consumed and what the next run has to consume: cursor, window, ``--since``, the plan."""
+"""Know what a target has consumed and what the next run has to consume: cursor, window, ``--since``, the plan."""

@@ -1,4 +1,4 @@
-"""What a target has consumed, and the record that says so in the commit that carries the rows.
+"""Record what a target has consumed, in the commit that carries the rows.
 
 A run's number, ``txnVersion`` of the job's ``txnAppId``, and the same JSON as the intent stand in that commit: rows and
 cursor become visible together or not at all. The latest commit of ours in the target's history is the cursor. A RESTORE

@@ -1,4 +1,4 @@
-"""Cursor, ``--since``, ``--until`` and the source's log -> the versions that a run takes from one source.
+"""Find the versions that a run takes from one source, by cursor, ``--since``, ``--until`` and the source's log.
 
 ``C`` is the cursor, 5; the source stands at 9:
 

@@ -1,4 +1,4 @@
-"""Great Expectations' core expectation types as plain data, so that a suite is checked without importing GX.
+"""List Great Expectations' core expectation types as plain data, to check a suite without importing GX.
 
 GX takes more than two seconds to import and drops what it does not understand with a log line; a job file must fail
 in milliseconds, with a line. ``tests/unit/quality/test_catalogue.py`` compares every entry with the installed GX.

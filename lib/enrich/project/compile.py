@@ -1,4 +1,4 @@
-"""One job against its tables' schemas -> the spec that the engine runs and the hash of what it means."""
+"""Compile one job against its tables' schemas: the spec that the engine runs, and the hash of what it means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quality gates: the rules of suites, judged over the staged rows before anything is written.
+"""Judge the staged rows by the rules of suites, before anything is written.
 
 `enrich.project.suitefiles` reads suites without Spark and without GX; `enrich.quality.judge` needs both.
 """

@@ -1,4 +1,4 @@
-"""The gate: the staged rows against a suite, before anything is written.
+"""Hold the staged rows against a suite, before anything is written.
 
     rows      suite                                     findings                       reasons
     1, a@b    not null (email): quarantine       ->     checked 2, failed 1, false     1: []

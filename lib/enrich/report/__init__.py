@@ -1,4 +1,4 @@
-"""Reports of the runs so far, from the runs table alone, without a JVM: numbers and names, never a cell value."""
+"""Report the runs so far, from the runs table alone, without a JVM: numbers and names, never a cell value."""
 
 from enrich.report.document import add_reasons, build_report, read_report
 from enrich.report.models import Report, build_schema

@@ -1,4 +1,4 @@
-"""The content of a report as frozen models: the versioned JSON of ``enrich report --output json``.
+"""Describe the content of a report as frozen models: the versioned JSON of ``enrich report --output json``.
 
 Fields may be added to version 1; none is renamed, removed or given another meaning.
 """

@@ -1,4 +1,4 @@
-"""``python -m enrich.spark``: fetch the Delta jars and write down the JVM's classes ahead of the first run."""
+"""Fetch the Delta jars and write down the JVM's classes ahead of the first run: ``python -m enrich.spark``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether two drivers that commit to one table of a bucket exclude each other: which log store Delta has there.
+"""Tell whether two drivers that commit to one table of a bucket exclude each other, by its log store in Delta.
 
 Delta's own log store for S3 keeps two commits apart within one JVM only; of two drivers one would overwrite the
 other's commit without a trace (Delta's documentation, "Storage configuration", Amazon S3). Ours, a class of Java in a

@@ -1,4 +1,4 @@
-"""Tests of users' jobs: scenario files, which ``enrich test`` and pytest play, and what tests in Python need.
+"""Test users' jobs: scenario files, which ``enrich test`` and pytest play, and what tests in Python need.
 
     tests/*.yml -> given tables in a temporary lake -> rounds: commits, a run -> what differs from the file
 

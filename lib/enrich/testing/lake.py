@@ -1,4 +1,4 @@
-"""A lake of a test: a local directory whose sources are written by delta-rs, as other systems would write them."""
+"""Make the lake of a test: a local directory, its sources written by delta-rs as other systems would write them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin for pytest: it collects scenario files when it is asked to, and has fixtures for tests in Python.
+"""Plug into pytest: collect scenario files when asked to, and give fixtures to tests in Python.
 
 pytest loads it by itself, in every project that is tested where enrich is installed. So it imports neither Spark nor
 Delta, and does nothing unless it is used.

@@ -1,4 +1,4 @@
-"""The functions that expressions may call: deterministic, scalar, without side effects, part of Spark 4.1.
+"""List the functions that expressions may call: deterministic, scalar, without side effects, part of Spark 4.1.
 
 Left out on purpose: what sees or makes several rows; what depends on the moment, the user, the session, the file, the
 task or chance; what runs code or reads files (``from_avro``); what fails with values in its message (``raise_error``).
