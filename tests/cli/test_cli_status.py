@@ -1,13 +1,15 @@
-"""``enrich status`` tells the state that the target's commit records, without a JVM."""
+"""``enrich status`` and ``enrich proof`` tell what the target's commit records, without a JVM."""
 
 from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
@@ -263,3 +265,30 @@ def test_a_run_that_ends_its_window_early_leaves_a_lag_in_the_metrics(told: Any,
     assert float(lags[f'enrich_job_lag_seconds{{{labels}"accounts"}}']) > 0
     assert lags[f'enrich_job_lag_seconds{{{labels}"consents"}}'] == "0"
     assert 'enrich_job_match_ratio{job="customers",deployment="dev",lookup="accounts"} 0.9' in lines
+
+
+def test_proof_prints_what_is_recorded_and_the_query_that_computes_it(told: Any, project: Path, call: Call) -> None:
+    told(replace(KEPT, proof=(100, 2**64 - 1, 7)))
+    text = call("--project-dir", project, "proof", "customers")
+    assert text.exit_code == 0, text.stderr
+    assert text.stdout.splitlines()[:3] == [
+        "customers, version 0",
+        f"target: 100 rows, sums {2**64 - 1} 7",
+        "quarantine: no proof is recorded",
+    ]
+    answer = json.loads(
+        call("--project-dir", project, "proof", "customers", "--dialect", "duckdb", "--output", "json").stdout
+    )
+    assert answer["target"] == {"rows": 100, "sums": [str(2**64 - 1), "7"]}
+    assert (answer["quarantine"], answer["target_version"], answer["dialect"]) == (None, 0, "duckdb")
+    place = f"delta_scan('{project / 'lake' / 'customers'}')"
+    (columns,) = duckdb.sql(answer["query"].replace(place, "(SELECT 'a' id, NULL email, true consent)")).fetchall()
+    assert columns[0] == 1
+
+
+def test_proof_says_what_records_one(told: Any, project: Path, call: Call) -> None:
+    told(KEPT)
+    found = call("--project-dir", project, "proof", "customers")
+    assert found.exit_code == 5
+    assert "no proof is recorded for version 0 of the target of 'customers'" in found.stderr
+    assert f"`enrich --project-dir {project} verify customers --repair`" in found.stderr

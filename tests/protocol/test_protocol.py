@@ -47,7 +47,7 @@ def test_no_state_within_some_acts_is_lost(player: Player, request: pytest.Fixtu
 @pytest.mark.soak
 def test_no_state_within_four_acts_is_lost(player: Player) -> None:
     """Ten million of them: about half an hour, and 3 GB."""
-    assert Explorer(player).explore(begin(), frozenset(EVERYTHING.split(",")), 4, 10_000_000)
+    assert Explorer(player).explore(begin(), frozenset(EVERYTHING.split(",")), 4, 10_000_000) >= 10_000_000
 
 
 @pytest.mark.parametrize("name", PLANTED)
