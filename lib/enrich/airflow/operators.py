@@ -70,9 +70,8 @@ class EnrichRunOperator(BaseOperator):
         self.arguments = arguments
         self.env = env
         self.until_interval_end = until_interval_end
-        if isinstance(arguments, list | tuple) or (
-            isinstance(arguments, str) and "{{" not in arguments and "{%" not in arguments
-        ):
+        is_plain = isinstance(arguments, str) and "{{" not in arguments and "{%" not in arguments
+        if is_plain or isinstance(arguments, list | tuple):
             self._command().check(ends=until_interval_end)
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -59,8 +59,7 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     """
     project, files = _open_project(references, directory, target)
     places = {_locate(project, text): text for text in references}
-    found: list[KnownTable] = []
-    taken: set[str] = set()
+    found, taken = list[KnownTable](), set[str]()
     for place in places:
         end = place.rstrip("/").rpartition("/")[2]
         is_bare = re.fullmatch(r"\w[\w-]*", end) is not None and project.location(end) == place
@@ -304,9 +303,10 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     table = KnownTable(alias, reference, uri, tables.read_state(uri).columns, (), "")
     columns = table.columns
     place = [name for what in ("partition", "offset") for name in _find_named(columns, what)[:1]]
-    envelope, orders, deletes = _find_envelope(alias, columns), _list_orders(columns), _find_named(columns, "delete")
-    if envelope is not None or (len(place) > 1 and "value" in map(fold, columns)):
-        return _describe_messages(table, place, envelope)
+    path, fields = _find_envelope(alias, columns)
+    if fields or (len(place) > 1 and "value" in map(fold, columns)):
+        return _describe_topic(table, place, path, fields)
+    orders, deletes = _list_orders(columns), _find_named(columns, "delete")
     if orders and deletes:
         about = {*orders, *deletes, *place}
         kept = {name: kind for name, kind in columns.items() if name not in about and not _ABOUT_EVENT.match(name)}
@@ -368,24 +368,21 @@ def _choose_key(table: KnownTable, keys: Sequence[tuple[str, ...]]) -> KnownTabl
     return replace(table, key=key, basis=basis)
 
 
-def _find_envelope(path: str, fields: Mapping[str, DataType]) -> tuple[str, Mapping[str, DataType]] | None:
-    """Return where the fields of Debezium's envelope are, in SQL, and their types; None where there are none."""
+def _find_envelope(path: str, fields: Mapping[str, DataType]) -> tuple[str, Mapping[str, DataType]]:
+    """Return where the fields of Debezium's envelope are, in SQL, and their types; none where there are none."""
     if {"before", "after", "op"} <= set(fields):
         return path, fields
     inner = [(f"{path}.{name}", fields_of(fields[name])) for name in ("value", "payload") if name in fields]
-    return next(filter(None, starmap(_find_envelope, inner)), None)
+    return next((each for each in starmap(_find_envelope, inner) if each[1]), ("", {}))
 
 
-def _describe_messages(
-    table: KnownTable, place: Sequence[str], envelope: tuple[str, Mapping[str, DataType]] | None
-) -> KnownTable:
+def _describe_topic(table: KnownTable, place: Sequence[str], path: str, fields: Mapping[str, DataType]) -> KnownTable:
     """Return a topic that is written out, by partition and offset; what is in an envelope becomes columns."""
     if not len(place) > 1:
         message = f"{table.uri} is a log in Debezium's envelope, and has no columns that tell its messages apart"
         ways = "write Kafka's partition and offset beside it, or let ExtractNewRecordState take the envelope away"
         raise ConfigError(message, hint=f"{ways}; docs/changelogs.md shows both")
     table = _choose_key(table, [tuple(place), (*_find_named(table.columns, "topic")[:1], *place)])
-    path, fields = envelope or ("", {})
     if not (image := fields_of(fields.get("after", TEXT_TYPE))):
         note = f"{table.reference} has messages of a topic, and what is in their value has no columns: take it apart in"
         return replace(table, note=f"{note} the new job, for instance with from_json (docs/changelogs.md)")
