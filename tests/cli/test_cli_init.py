@@ -154,7 +154,9 @@ def test_init_from_writes_a_job_that_is_valid(call: Call, tmp_path: Path, monkey
     monkeypatch.chdir(tmp_path)
     result = call("init", "--from", "wh/customers", "wh/orders")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert str(tmp_path / "jobs" / "orders_with_customers.yml") in result.stdout.splitlines()
+    written, after = result.stdout.split("\n\n")
+    assert str(tmp_path / "jobs" / "orders_with_customers.yml") in written.splitlines()
+    assert after.splitlines() == ["Next:", "  enrich validate", "  enrich run orders_with_customers"]
     assert "no faults" in call("validate").stdout
     again = call("init", "--from", "wh/customers", "wh/orders")
     assert (again.exit_code, again.stdout) == (2, "")

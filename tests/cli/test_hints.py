@@ -23,7 +23,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'protected_args' is deprecated:D
 PACKAGE = ROOT / "lib" / "enrich"
 _SHOWN = {"help", "description"}
 """Keyword arguments whose texts describe options and fields: they name a command, and propose none."""
-_FILES = {"demo/__init__.py", "init/firstjob.py"}
+_FILES = {"demo/__init__.py"}
 """Modules that name the command in texts of files and legends."""
 
 JOB_NAME = "bestellungen-é.v2"
@@ -44,6 +44,7 @@ COMMANDS: dict[str, Callable[[], str]] = {
     "report": lambda: hints.report(JOB_NAME),
     "maintain": lambda: hints.maintain(JOB_NAME),
     "init": lambda: hints.init("a shop"),
+    "init_from": lambda: hints.init_from("lake/the orders", "customers"),
     "demo": lambda: hints.demo("a demo"),
 }
 """Builder -> a command of it."""

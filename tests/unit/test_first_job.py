@@ -236,33 +236,167 @@ def test_a_job_file_is_never_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "jobs" / "tags_checked.yml").read_text() == "# mine"
 
 
+def test_a_table_to_which_several_columns_refer_is_joined_for_each_of_them(tmp_path: Path) -> None:
+    """And what it refers to itself is joined once, by the likelier one."""
+    orders = {"order_id": [1, 2], "shipping_address_id": ["a1", "a9"], "billing_address_id": ["a1", "a2"]}
+    addresses = {"address_id": ["a1", "a2"], "street": ["x", "y"], "country_code": ["CH", "DE"]}
+    put(tmp_path, orders=orders, addresses=addresses, countries=COUNTRIES)
+    done, project, text = guess(tmp_path, "orders", "addresses", "countries")
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    assert {alias: (job.sources[alias].table, join.on) for alias, join in job.join.items()} == {
+        "billing_address": ("addresses", ("orders.billing_address_id",)),
+        "shipping_address": ("addresses", ("orders.shipping_address_id",)),
+        "countries": ("countries", ("billing_address.country_code",)),
+    }
+    assert {"billing_address_street", "shipping_address_street", "countries_name"} <= set(job.select or ())
+    assert [(rule.join, rule.at_least) for rule in job.rules] == [
+        ("billing_address", 0.95), ("shipping_address", 0.45), ("countries", 0.95),
+    ]  # fmt: skip
+    assert "query: |" in text
+
+
+def test_a_column_with_the_name_of_another_key_is_no_second_reference(tmp_path: Path) -> None:
+    goods = {"good_id": [1, 2], "category_id": [1, 2], "sub_category_id": [1, 2]}
+    put(tmp_path, goods=goods, categories={"category_id": [1, 2]}, sub_categories={"sub_category_id": [1, 2]})
+    _, project, _ = guess(tmp_path, "goods", "categories", "sub_categories")
+    (job,) = project.jobs.values()
+    assert {alias: join.on for alias, join in job.join.items()} == {
+        "categories": ("goods.category_id",), "sub_categories": ("goods.sub_category_id",),
+    }  # fmt: skip
+
+
+# --- logs of events ---------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(
     ("columns", "order", "end"),
     [
-        ({"op": ["c", "u", "d"], "lsn": [1, 2, 3]}, "lsn", "op IN ('d', 'D')"),
+        ({"op": ["c", "u", "d"], "lsn": [1, 2, 3]}, ("lsn",), "op IN ('d', 'D')"),
         (
-            {"__deleted": ["false", "false", "true"], "__source_ts_ms": [1, 2, 3]},
-            "__source_ts_ms",
+            {"op": ["c", "u", "d"], "lsn": [1, 2, 3], "partition": [0, 0, 0], "offset": [5, 6, 7]},
+            ("lsn", "offset"),
+            "op IN ('d', 'D')",
+        ),
+        (
+            {"__op": ["c", "u", "d"], "__lsn": [1, 2, 3], "__deleted": ["false", "false", "true"]},
+            ("__lsn",),
             "__deleted = 'true'",
         ),
         (
+            {"__deleted": ["false", "false", "true"], "__source_ts_ms": [1, 2, 3]},
+            ("__source_ts_ms",),
+            "__deleted = 'true'",
+        ),
+        ({"Op": ["I", "U", "D"], "transact_seq": ["1", "2", "3"]}, ("transact_seq",), "Op IN ('d', 'D')"),
+        (
             {"_fivetran_deleted": [False, False, True], "_fivetran_synced": [1, 2, 3]},
-            "_fivetran_synced",
+            ("_fivetran_synced",),
             "_fivetran_deleted",
+        ),
+        (
+            {"_ab_cdc_deleted_at": [None, None, "x"], "_airbyte_extracted_at": [1, 2, 3], "_ab_cdc_lsn": [1, 2, 3]},
+            ("_ab_cdc_lsn", "_airbyte_extracted_at"),
+            "_ab_cdc_deleted_at IS NOT NULL",
         ),
     ],
 )
-def test_a_log_of_events_is_known_by_its_columns(tmp_path: Path, columns: Any, order: str, end: str) -> None:
-    events = {"event_id": [1, 2, 3], "customer_id": ["c1", "c1", "c2"], "name": ["a", "b", "c"], **columns}
+def test_a_log_of_events_is_known_by_its_columns_of_which_the_target_has_none(
+    tmp_path: Path, columns: Any, order: tuple[str, ...], end: str
+) -> None:
+    events = {**columns, "event_id": [1, 2, 3], "customer_id": ["c1", "c1", "c2"], "name": ["a", "b", "c"]}
     put(tmp_path, customer_events=events, orders={"order_id": [1, 2], "customer_id": ["c1", "c2"]})
     done, project, text = guess(tmp_path, "orders", "customer_events")
     assert (done.notes, inspection.validate(project)) == ([], [])
     (job,) = project.jobs.values()
     source = job.sources["customer_events"]
     assert source.latest is not None
-    assert (source.key, source.latest.order, source.latest.delete) == (("customer_id",), (order,), end)
-    assert "a log of events about customer_id" in text
+    assert (source.key, source.latest.order, source.latest.delete) == (("customer_id",), order, end)
+    assert f"a log of events about customer_id: the last one by {order[0]} counts" in text
     assert job.join["customer_events"].kind == "foreign_key"
+    assert list(job.select or ()) == ["order_id", "customer_id", "customer_events_event_id", "customer_events_name"]
+
+
+def test_a_log_is_about_what_its_name_says_before_a_key_has_come_twice(tmp_path: Path) -> None:
+    events = {"partition": [0, 0], "offset": [0, 1], "__op": ["r", "r"], "customer_id": ["c1", "c1"], "id": [1, 2]}
+    put(tmp_path, orders_topic_events=events, invoices={"invoice_id": [1], "order_id": [1]})
+    _, project, _ = guess(tmp_path, "invoices", "orders_topic_events")
+    (job,) = project.jobs.values()
+    assert job.sources["orders_topic_events"].key == ("id",)
+    assert job.join["orders_topic_events"].on == ("invoices.order_id",)
+
+
+IMAGE = {"id": 1, "op": "x", "two words": "y"}
+SOURCES: dict[str, dict[str, Any]] = {
+    "postgres": {"lsn": 7, "ts_ms": 1, "sequence": '["1","2"]'},
+    "mysql": {"ts_ms": 1, "file": "bin.1", "pos": 4, "sequence": None},
+}
+
+
+@pytest.mark.parametrize(
+    ("inside", "source", "orders"),
+    [
+        ([], "postgres", ["__source_lsn"]),
+        (["value"], "mysql", ["__source_ts_ms", "__source_file", "__source_pos"]),
+        (["value", "payload"], "postgres", ["__source_lsn"]),
+    ],
+)
+def test_debeziums_envelope_is_taken_apart_by_a_job_of_its_own(
+    tmp_path: Path, inside: list[str], source: str, orders: list[str]
+) -> None:
+    event: dict[str, Any] = {"before": IMAGE, "after": IMAGE, "source": SOURCES[source], "op": "u", "ts_ms": 3}
+    for name in reversed(inside):
+        event = {name: event}
+    topic = {"_kafka_partition": [0, 0], "_kafka_offset": [1, 2], **{name: [part] * 2 for name, part in event.items()}}
+    put(tmp_path, customers_topic=topic, orders={"order_id": [1], "customer_id": [1]})
+    done, project, text = guess(tmp_path, "orders", "customers_topic")
+    assert inspection.validate(project) == []
+    (job,) = project.jobs.values()
+    assert (job.job, job.sources["customers_topic"].key) == (
+        "customers_topic_events", ("_kafka_partition", "_kafka_offset"),
+    )  # fmt: skip
+    assert list(job.select or ()) == [
+        "_kafka_partition", "_kafka_offset", "__op", *orders, "id", "op", "two_words",
+    ]  # fmt: skip
+    path = ".".join(["customers_topic", *inside])
+    assert f"coalesce({path}.after, {path}.before).id AS id" in text
+    assert f"WHERE {path}.op IS NOT NULL" in text
+    (note,) = done.notes
+    assert "is a log in Debezium's envelope: the new job makes columns of its messages" in note
+    orders_table = tmp_path / "lake" / "orders"
+    assert done.next.splitlines() == [
+        "Next:", "  enrich validate", "  enrich run customers_topic_events",
+        f"  enrich init --from {orders_table} customers_topic_events",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [{"op": ["c"], "lsn": [1]}, {"op": ["c", "u"], "amount": [1.5, 2.5]}])
+def test_what_an_event_did_is_never_a_key(tmp_path: Path, columns: Any) -> None:
+    put(tmp_path, events=columns)
+    with pytest.raises(enrich.ConfigError, match="has no column that can be a key"):
+        guess(tmp_path, "events")
+
+
+@pytest.mark.parametrize("image", [IMAGE, '{"id": 1}'])
+def test_an_envelope_without_the_place_of_its_message_gets_no_job(tmp_path: Path, image: Any) -> None:
+    event = {"before": [None], "after": [image], "source": [{"lsn": 1}], "op": ["c"], "ts_ms": [1]}
+    put(tmp_path, customers=event)
+    with pytest.raises(enrich.ConfigError, match="Debezium's envelope, and has no columns that tell") as refused:
+        guess(tmp_path, "customers")
+    assert "write Kafka's partition and offset beside it, or let ExtractNewRecordState" in str(refused.value.hint)
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_messages_of_a_topic_are_known_by_their_place_and_a_note_leads_on(tmp_path: Path) -> None:
+    topic = {"key": ["a", "b", "c"], "value": ["{}"] * 3, "topic": ["s", "s", "t"]}
+    put(tmp_path, stream={**topic, "partition": [0, 0, 0], "offset": [0, 1, 1], "timestamp": [noon(1)] * 3})
+    done, project, text = guess(tmp_path, "stream")
+    assert inspection.validate(project) == []
+    assert project.jobs["stream_checked"].sources["stream"].key == ("topic", "partition", "offset")
+    (note,) = done.notes
+    assert "has messages of a topic" in note
+    assert "docs/changelogs.md" in note
+    assert "NO KEY" not in text
 
 
 # --- versions, and the moment at which one of them is meant -----------------------------------------------------------
@@ -374,3 +508,11 @@ def test_versions_and_plain_lookups_stand_in_one_job(tmp_path: Path) -> None:
     assert (done.notes, inspection.validate(project)) == ([], [])
     (job,) = project.jobs.values()
     assert {alias: join.kind for alias, join in job.join.items()} == {"prices": "as_of", "products": "foreign_key"}
+
+
+def test_versions_of_what_dbt_found_deleted_say_that_it_is_gone(tmp_path: Path) -> None:
+    prices = {"product_id": ["p1", "p1"], "dbt_valid_from": [noon(1), noon(4)], "dbt_valid_to": [noon(4), None]}
+    put(tmp_path, orders=SOLD, prices={**prices, "price": [1.5, 1.5], "dbt_is_deleted": ["False", "True"]})
+    join, _, text = join_of(tmp_path, "orders", "prices")
+    assert (join.kind, join.gone) == ("as_of", "prices.dbt_is_deleted = 'True'")
+    assert "1 of 3 different values have a version" in text

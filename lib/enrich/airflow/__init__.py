@@ -34,9 +34,6 @@ _DAG_DEFAULTS: dict[str, Any] = {
     "max_active_runs": 1,  # a second run would only find the locks of the first
 }
 
-_AFTER_SKIPPED = "none_failed"
-"""A job with nothing to do is skipped; those that read its target have other sources, too."""
-
 
 def build_dag(
     project_dir: str | os.PathLike[str],
@@ -134,7 +131,8 @@ def _add_tasks(project: Project, jobs: Collection[str] | None, operator_args: Ma
             job=job,
             target=project.deployment,
             outlets=[_make_asset(project, job)],
-            **{"trigger_rule": _AFTER_SKIPPED, **operator_args},
+            # A job with nothing to do is skipped; those that read its target have other sources, too.
+            **{"trigger_rule": "none_failed", **operator_args},
         )
         made[job].set_upstream([made[other] for other in before])
 

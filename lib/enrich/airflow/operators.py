@@ -70,9 +70,8 @@ class EnrichRunOperator(BaseOperator):
         self.arguments = arguments
         self.env = env
         self.until_interval_end = until_interval_end
-        if isinstance(arguments, list | tuple) or (
-            isinstance(arguments, str) and "{{" not in arguments and "{%" not in arguments
-        ):
+        is_plain = isinstance(arguments, str) and "{{" not in arguments and "{%" not in arguments
+        if is_plain or isinstance(arguments, list | tuple):
             self._command().check(ends=until_interval_end)
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -91,10 +90,8 @@ class EnrichRunOperator(BaseOperator):
         try:
             self._child = Child(line, {**os.environ, **(self.env or {})})
         except OSError as error:
-            message = (
-                f"{line[0]!r} cannot be started: {error.strerror}; install enrich on the worker, or give executable"
-            )
-            raise AirflowException(message) from error
+            why = f"{line[0]!r} cannot be started: {error.strerror}"
+            raise AirflowException(f"{why}; install enrich on the worker, or give executable") from error
         exit_code, stdout = self._child.follow(lambda text: self.log.info("%s", text))
         result, verdict = read_result(stdout), decide(exit_code)
         if verdict == "success" and result is not None:

@@ -42,10 +42,9 @@ def _spell(*words: str | int | None) -> str:
 
 def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:
     """Run a job, or all."""
-    words = ["--full-refresh"] if options.full_refresh else []
+    words = ["--full-refresh"] * options.full_refresh + ["--allow-gap"] * options.allow_gap
     words += ["--since", options.since] if options.since is not None else []
     words += ["--until", options.until] if options.until is not None else []
-    words += ["--allow-gap"] if options.allow_gap else []
     words += ["--max-bytes", spell_size(options.max_bytes)] if options.max_bytes is not None else []
     return _spell("run", job, *words, *(word for rule in options.accept for word in ("--accept", rule)))
 
@@ -71,6 +70,7 @@ validate = partial(_spell, "validate")
 doctor = partial(_spell, "doctor")
 report = partial(_spell, "report")
 maintain = partial(_spell, "maintain")
+init_from = partial(_spell, "init", "--from")
 
 
 def init(directory: str | None = None) -> str:

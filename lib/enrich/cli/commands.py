@@ -547,9 +547,9 @@ def init(call: Call, /, *, words: tuple[str, ...], from_tables: bool) -> int:
         from enrich.init.firstjob import write_first_job
 
         first = write_first_job(words, given, call.target)
-        process.say_result(clean("\n".join(str(first.home / name) for name in first.files)))
         for note in first.notes:  # what has to be done before the first run
             process.put(clean(f"note: {note}"), sys.stderr)
+        process.say_result(clean("\n".join([*(str(first.home / name) for name in first.files), "", first.next])))
         return 0
     if len(words) > 1:
         raise click.UsageError("init takes one directory; for a job from tables write enrich init --from TABLE...")

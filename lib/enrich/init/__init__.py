@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from pydantic_core import core_schema
 
 TEMPLATE = Path(__file__).parent / "template"
-_HIDDEN = "github"
-"""A directory of the template whose copy begins with a dot: packaging tools leave hidden files out."""
+_HIDDEN = "github"  # a directory whose copy begins with a dot: packaging tools leave hidden files out
 
 _TABLES = Path(__file__).parent / "tables.yml"
 _ELSEWHERE = "name another directory"
@@ -54,14 +53,10 @@ def write_project(directory: Path) -> list[str]:
             files["/".join([f".{first}" if first == _HIDDEN else first, *rest])] = path.read_text(encoding="utf-8")
     if not (directory / ".gitignore").exists():
         files[".gitignore"] = IGNORED
-    found = [  # what a project would take for its own jobs, suites or deployments
-        path.relative_to(directory)
-        for folder, endings in (("jobs", "yml yaml"), ("conf", "yml yaml"), ("expectations", "json yml yaml"))
-        for ending in endings.split()
-        for path in sorted((directory / folder).glob(f"*.{ending}"))
-    ]
-    if found:
-        listed = ", ".join(str(directory / path) for path in found)
+    # What a project would take for its own jobs, suites or deployments.
+    own = [f"{folder}/*.{ending}" for folder in ("jobs", "conf", "expectations") for ending in ("yml", "yaml")]
+    if found := [path for pattern in (*own, "expectations/*.json") for path in sorted(directory.glob(pattern))]:
+        listed = ", ".join(map(str, found))
         message = f"this directory has files of a project already: {listed}; nothing was written"
         raise ConfigError(message, hint=_ELSEWHERE)
     write_files(directory, files)
@@ -84,24 +79,19 @@ def write_files(directory: Path, files: Mapping[str, str], hint: str = _ELSEWHER
     Raises:
         ConfigError: One is there already, or a file is in the place of a directory.
     """
-    _refuse_file(directory)
+    above = {parent for name in files for parent in (directory / name).parents if parent.is_relative_to(directory)}
+    for parent in sorted(above):
+        if parent.exists() and not parent.is_dir():
+            raise ConfigError(f"{parent} is a file, where a directory is needed; nothing was written")
     if there := [name for name in sorted(files) if (directory / name).exists() or (directory / name).is_symlink()]:
         verb = "exists" if len(there) == 1 else "exist"
         message = f"{', '.join(str(directory / name) for name in there)} {verb} already; nothing was written"
         raise ConfigError(message, hint=hint)
-    for name in files:
-        for parent in list((directory / name).relative_to(directory).parents)[:-1]:
-            _refuse_file(directory / parent)
     for name, text in files.items():
         path = directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8", newline="\n") as file:
             file.write(text)
-
-
-def _refuse_file(directory: Path) -> None:
-    if directory.exists() and not directory.is_dir():
-        raise ConfigError(f"{directory} is a file, where a directory is needed; nothing was written")
 
 
 # --- JSON Schemas for editors: `enrich schema job > conf/schema/job.schema.json` writes one anew ----------------------
@@ -128,7 +118,10 @@ class FileSchema(GenerateJsonSchema):
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by kind of file: ``job``, ``conf``, ``tables`` and ``test``."""
-    job = Job.model_json_schema(by_alias=True, schema_generator=FileSchema)
+    job, conf, tables, test = (
+        each.model_json_schema(by_alias=True, schema_generator=FileSchema)
+        for each in (Job, Settings, Tables, ScenarioFile)
+    )
     job["properties"]["kind"]["enum"] = list(JOBS)
     job["required"] = ["job", "target"]
     said = ("from", "join", "select", "where")
@@ -151,15 +144,12 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         if "how" in kind.takes and kind.hows != JoinSyntax.hows:
             then["properties"] = {"how": {"enum": sorted(kind.hows)}}
         joins["allOf"].append({"if": _is_kind(kind.name), "then": then})
-    conf = Settings.model_json_schema(by_alias=True, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependencies"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)
     for name, keys in (("Places", ("lake", "catalog")), ("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
         conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
-    tables = Tables.model_json_schema(by_alias=True, schema_generator=FileSchema)
     tables["$defs"]["Source"]["required"] = ["key"]  # a table has the name by which the file calls it
-    test = ScenarioFile.model_json_schema(by_alias=True, schema_generator=FileSchema)
     test["properties"]["rounds"]["minItems"] = 1
     titles = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
     titles["tables"] = ("The tables of an enrich project", tables)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import combinations, product
+from itertools import combinations, product, starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,13 +34,6 @@ SAMPLED_ROWS = 100_000
 SAMPLED_VALUES = 10_000
 _PLAIN = re.compile(r"(\./|/)?[A-Za-z_][\w./-]*")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_CONF_SCHEMA = "# yaml-language-server: $schema=schema/conf.schema.json\n"
-_HEAD = f"""\
-# yaml-language-server: $schema=../conf/schema/job.schema.json
-# A first job, written by `enrich init --from`. The keys and the joins are GUESSES: from the names and the types of the
-# columns, from at most {SAMPLED_ROWS:,} rows of each table, and at most {SAMPLED_VALUES:,} values of each reference.
-# Read them, correct them, and remove the comments.
-"""
 
 
 @dataclass(frozen=True)
@@ -50,6 +43,7 @@ class FirstJob:
     home: Path
     files: list[str]  # what was written, relative to it
     notes: list[str]  # what a person has to know or to do before the first run
+    next: str  # what to run then
 
 
 def write_first_job(references: Sequence[str], directory: Path | None, target: str) -> FirstJob:
@@ -64,42 +58,51 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
         ConfigError: A table cannot be read without Spark, or a file is there already.
     """
     project, files = _open_project(references, directory, target)
-    places = dict.fromkeys(_locate(project, text) for text in references)
-    found: list[KnownTable] = []
+    places = {_locate(project, text): text for text in references}
+    found, taken = list[KnownTable](), set[str]()
     for place in places:
-        end = place.rpartition("/")[2]
+        end = place.rstrip("/").rpartition("/")[2]
         is_bare = re.fullmatch(r"\w[\w-]*", end) is not None and project.location(end) == place
         reference = end if is_bare else place if "://" in place else _shorten(place, project.dir)
-        # The end of its path, as an identifier that no other table has.
-        stem = re.sub(r"[^A-Za-z0-9_]+", "_", place.rstrip("/").rpartition("/")[2]).strip("_")
-        stem = stem if re.match(r"[A-Za-z]", stem) and stem.lower() != "key" else f"table_{stem}"
-        taken = {table.alias.lower() for table in found}
-        alias = next(each for each in (stem, *(f"{stem}_{n}" for n in range(2, 1000))) if each.lower() not in taken)
-        found.append(read_table(alias, reference, place))
-    # The driving table is the first from which the most others can be reached. A guess never decides anything by
-    # itself: it is written into a job file, with what it rests on, for a person to read.
-    guessed = [link for each in found for other in found if each is not other for link in _guess_links(each, other)]
-    reached = {each.alias: _reach(each, guessed) for each in found}
-    driving = max(found, key=lambda each: len(reached[each.alias]))  # of several the first
-    links = reached[driving.alias]
-    name = "_".join([driving.alias, *(["with", *(link.lookup.alias for link in links)] if links else ["checked"])])[:80]
-    new = project.locate_own(name)
-    if said := project.explain_read_only(new):
-        raise ConfigError(f"the target of the new job {said}", hint=f"give 'lake' of conf/{target}.yml another place")
-    if os.path.lexists(str(new)):
-        message = f"the new job would be named {name}, and there is something at {new}"
-        raise ConfigError(message, hint="move it away, or write the job file by hand")
-    joined = [driving.alias, *(link.lookup.alias for link in links)]
-    left = [table.alias for table in found if table.alias not in joined]
-    files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
+        found.append(read_table(_name_alias(end, taken), reference, place))
+    notes, commands, left = [table.note for table in found if table.note], list[str](), list[str]()
+    if any(table.paths for table in found):  # first a row for each event: only a column of its own can be a key
+        jobs = {f"{table.alias}_events": (table, list[Link]()) for table in found if table.paths}
+        events = {table.uri: name for name, (table, _) in jobs.items()}
+        commands = [hints.init_from(*(events.get(place, text) for place, text in places.items()))]
+    else:
+        # The driving table is the first from which the most others can be reached. A guess never decides anything by
+        # itself: it is written into a job file, with what it rests on, for a person to read.
+        guessed = [link for each in found for other in found if each is not other for link in _guess_links(each, other)]
+        reached = [(each, _reach(each, guessed, taken)) for each in found]
+        driving, links = max(reached, key=lambda each: len(each[1]))  # of several the first
+        name = "_".join([driving.alias, *(["with", *(link.lookup.alias for link in links)] if links else ["checked"])])
+        left = [table.alias for table in found if table.uri not in {driving.uri, *(link.lookup.uri for link in links)}]
+        notes += [f"{each} is not in the job: no column of the other tables seems to refer to its key" for each in left]
+        jobs = {name[:80]: (driving, links)}
+    for name, (driving, links) in jobs.items():
+        new = project.locate_own(name)
+        if said := project.explain_read_only(new):
+            message = f"the target of the new job {said}"
+            raise ConfigError(message, hint=f"give 'lake' of conf/{target}.yml another place")
+        if os.path.lexists(str(new)):
+            message = f"the new job would be named {name}, and there is something at {new}"
+            raise ConfigError(message, hint="move it away, or write the job file by hand")
+        files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
-    notes = [f"{alias} is not in the job: no column of the other tables seems to refer to its key" for alias in left]
     try:  # what `enrich validate` says of the new job
         faults = inspection.validate(load_project(project.dir, project.deployment))
-        notes += [str(fault) for fault in faults if (fault.where or "").startswith(f"jobs/{name}.yml:")]
+        notes += [str(fault) for fault in faults if (fault.where or "").partition(":")[0] in files]
     except ConfigError as error:
         notes += [str(fault) for fault in error.faults]
-    return FirstJob(project.dir, sorted(files), notes)
+    commands = [hints.validate(), *map(hints.run, jobs), *commands]
+    return FirstJob(project.dir, sorted(files), notes, "\n  ".join(["Next:", *commands]))
+
+
+def _name_alias(text: str, taken: set[str]) -> str:
+    """Return a text as an identifier that is not in ``taken``, and note it there."""
+    stem = re.sub(r"[^A-Za-z0-9_]+", "_", text).strip("_")
+    return _find_name(stem if re.match(r"[A-Za-z]", stem) and stem.lower() != "key" else f"table_{stem}", taken)
 
 
 def _open_project(references: Sequence[str], directory: Path | None, target: str) -> tuple[Project, dict[str, str]]:
@@ -114,8 +117,8 @@ def _open_project(references: Sequence[str], directory: Path | None, target: str
                 f"there is no project here, and {references[0]!r} is no directory of a Delta table on this machine",
                 hint=f"`{hints.init('shop')}` writes a project into a directory; set 'lake' in its conf/dev.yml",
             ) from None
-        lake = _shorten(str(first.parent), home)
-        conf = f"{_CONF_SCHEMA}lake: {format_text(lake)}\nspark:\n  master: local[*]\n"
+        lake = format_text(_shorten(str(first.parent), home))
+        conf = f"# yaml-language-server: $schema=schema/conf.schema.json\nlake: {lake}\nspark:\n  master: local[*]\n"
         settings = Settings.model_validate({"lake": str(first.parent)})
         return Project(home, target, settings, {}, {}, ()), {f"conf/{target}.yml": conf, **format_schemas()}
     files = {name: text for name, text in format_schemas().items() if not (home / name).exists()}
@@ -163,68 +166,32 @@ def name_path(alias: str, column: str) -> str:
 
 def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequence[str]) -> str:
     """Return the text of the job file; ``left`` are the tables for which there is no join."""
-    lines = [_HEAD + f"job: {format_text(name)}", "sources:"]
-    for table in (driving, *(link.lookup for link in links)):
-        key = format_text(table.key[0])
-        if len(table.key) > 1:
-            key = f"[{', '.join(map(format_text, table.key))}]"
-        lines += [
-            f"  # {_comment(table.basis)}",
-            f"  {table.alias}: {{table: {format_text(table.reference)}, key: {key}{table.latest}}}",
-        ]
-    lines += [f"  # not joined, because no column seems to refer to its key: {alias}" for alias in left]
-    for table in (driving, *(link.lookup for link in links if not link.is_list)):
-        unfit = {column: incomparable(kind) for column, kind in table.columns.items()}
-        lines += [
-            f"# {_comment(column)} of {table.alias} is left out: a target cannot hold {', '.join(why)}"
-            for column, why in unfit.items()
-            if why
-        ]
-    if not any(link.is_list or link.moment for link in links):
-        lines += ["query: |", *(f"  {line}" for line in _list_query(driving, links))]
-    else:  # SQL has no words for lists and moments
-        lines += [f"from: {driving.alias}", "join:"]
-        for link in links:
-            column = format_text(name_path(link.source.alias, link.column))
-            join = "kind: table, how: left" if link.shares_key else f"kind: foreign_key, on: {column}, how: left"
-            if link.is_list:
-                field = "" if link.field is None else f", element_key: {format_text(link.field)}"
-                join = f"kind: list, elements: {column}{field}"
-            if link.moment is not None:
-                join = f"kind: as_of, on: {column}, at: {format_text(link.moment)}, {link.lookup.validity}, how: left"
-            lines += [f"  # {_comment(link.basis)}", f"  {link.lookup.alias}: {{{join}}}"]
-        lines += ["select:"]
-        for own, table, source in _list_columns(driving, links):
-            path = table.alias if source is None else format_text(name_path(table.alias, source))
-            lines += [f"  {format_text(own)}: {path}"]
-    lines += [f"target: {{table: {format_text(name)}}}"]
-    rules = [link for link in links if link.share]
-    if rules:
-        lines += ["rules:", "  # 5 percentage points below what was counted"]
-    for link in rules:
-        least = max(0, math.floor((link.share or 0) * 100) - 5) / 100
-        lines += [
-            f"  - {{rule: match_rate, join: {link.lookup.alias}, at_least: {least}, scope: target, action: warn}}"
-        ]
-    return "\n".join(lines) + "\n"
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    files = FileSystemLoader(Path(__file__).parent)
+    templates = Environment(loader=files, undefined=StrictUndefined, autoescape=False, lstrip_blocks=True)  # noqa: S701 - YAML
+    templates.trim_blocks = templates.keep_trailing_newline = True
+    templates.filters |= {"text": format_text, "comment": _comment, "sql": spell_name}
+    shown = [driving, *(link.lookup for link in links if not link.is_list)]
+    unfit = [(table.alias, name, incomparable(kind)) for table in shown for name, kind in table.columns.items()]
+    return templates.get_template("job.yml.jinja").render(
+        name=name,
+        driving=driving,
+        sources=[driving, *(link.lookup for link in links)],
+        links=links,
+        left=left,
+        columns=list(_list_columns(driving, links)),
+        unfit=[each for each in unfit if each[-1]],
+        is_query=not any(link.is_list or link.at for link in links),  # SQL has no words for lists and moments
+        path=name_path,
+        rows=SAMPLED_ROWS,
+        values=SAMPLED_VALUES,
+    )
 
 
 def _comment(text: str) -> str:
     """Return a text that may hold names of columns as a comment of one line."""
     return text if text.isprintable() else ascii(text)[1:-1]
-
-
-def _list_query(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
-    """Yield the lines of the query."""
-    columns = []
-    for name, table, column in _list_columns(driving, links):
-        path = f"{table.alias}.{spell_name(str(column))}"
-        columns.append(path if name == column else f"{path} AS {spell_name(name)}")
-    yield from ("SELECT", *(f"  {each}," for each in columns[:-1]), f"  {columns[-1]}", f"FROM {driving.alias}")
-    for link in links:
-        key = f"{link.lookup.alias}.{spell_name(link.lookup.key[0])}"
-        yield f"-- {_comment(link.basis)}"
-        yield f"LEFT JOIN {link.lookup.alias} ON {link.source.alias}.{spell_name(link.column)} = {key}"
 
 
 def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[tuple[str, KnownTable, str | None]]:
@@ -260,23 +227,14 @@ _KEY_TYPES = frozenset({"string", "byte", "short", "integer", "long", "date"})
 _MOST_COLUMNS = 24  # columns that are tried as a key, the likeliest first
 _MOST_IN_PAIRS = 6
 _ENDINGS = ("id", "key", "code", "uuid", "number", "no", "nr")
+_REFERS = re.compile(rf"_({'|'.join(_ENDINGS)})s?$", re.IGNORECASE)
 _GENERIC = frozenset({"id", "key", "code", "uuid", "guid", "number", "pk"})
-# What Debezium, DMS, Fivetran and Airbyte call columns that order events, the surest first, and those that end a row.
-_ORDERS = ("lsn", "sourcelsn", "abcdclsn", "sequence", "sourcetsms", "tsms", "fivetransynced", "abcdcupdatedat")
-_GONE = {
-    "op": "{} IN ('d', 'D')",
-    "deleted": "{} = 'true'",
-    "fivetrandeleted": "{}",
-    "abcdcdeletedat": "{} IS NOT NULL",
-}
-# What validity tables, snapshots of dbt, Fivetran and SAP call the times from which, and up to which, a row holds.
-_BEGINS = ("validfrom", "dbtvalidfrom", "fivetranstart", "effectivefrom", "datab", "startdate", "begindate")
-_ENDS = ("validto", "dbtvalidto", "fivetranend", "effectiveto", "datbi", "enddate")
-_INCLUSIVE = ("fivetranend", "datbi")  # where a row still holds at its end, whatever the others say
+_SHAPES = read_tree(Path(__file__).parent / "shapes.yml", "shapes.yml").mapping()
+_ABOUT_EVENT = re.compile("__|_fivetran_|_airbyte_|_ab_cdc_")  # how names begin of what a log adds to its rows
+_LOG_WORDS = re.compile(r"([\W_]+(events?|log|cdc|changes|topic))+$", re.IGNORECASE)  # how names of logs end
 _TIMES = ("date", "timestamp", "timestamp_ntz")
 _LATER = re.compile("updat|modif|load|sync|delet")  # in names of times at which a row was written
-_LEAST = {"ends like": 0.05, "holds values of": 0.5}
-"""The share of matches that a column needs whose name alone does not say what it refers to."""
+_LEAST = {"ends like": 0.05, "holds values of": 0.5}  # the share of matches that it takes where the name is not enough
 
 
 @dataclass(frozen=True)
@@ -289,9 +247,14 @@ class KnownTable:
     columns: Mapping[str, DataType]
     key: tuple[str, ...]
     basis: str  # what the guess rests on
-    latest: str = ""  # of a log of events: what the file says of their order
+    note: str = ""  # what a person has to know of it before the first run
+    paths: Mapping[str, str] | None = None  # of events in an envelope: column -> expression
+    orders: Sequence[str] = ()  # of a log of events: the columns that order them
+    delete: str = ""  # of a log of events: when one takes its row away
     versions: KnownTable | None = None  # itself by what its rows are versions of, and the time from which they hold
-    validity: str = ""  # of versions: what the file says of these times
+    end: str = ""  # of versions: the time up to which they hold
+    is_inclusive: bool = False  # whether they hold at that time, too
+    gone: str = ""  # of versions: when one says that the thing does not exist, with {} for the alias
     holds: str = "true"  # when a row ``v`` holds at the moment ``q.t``, in SQL
 
 
@@ -304,10 +267,11 @@ class Link:
     lookup: KnownTable
     basis: str
     share: float | None  # how many of the values that were looked up are keys, 0 to 1; None where there was none
-    field: str | None = None  # of a list of structs, the field that holds the key
+    field: str = ""  # of a list of structs, the field that holds the key
     shares_key: bool = False  # whether the column is the key of its table, so that a table join fits
     is_list: bool = False
-    moment: str | None = None  # of versions: when the one that is meant holds, as an expression
+    at: str = ""  # of versions: the source's time at which one is meant
+    cast: str = "{}"  # how that gets the type of theirs
 
 
 def fold(name: str) -> str:
@@ -323,9 +287,9 @@ def find_singular(name: str) -> str:
     return name
 
 
-def list_subjects(alias: str) -> list[str]:
+def list_subjects(table: KnownTable) -> list[str]:
     """Return what the names of keys may call the rows of a table: ``customer_accounts`` -> customeraccount, account."""
-    words = re.split(r"[\W_]+", alias.lower())
+    words = re.split(r"[\W_]+", (_LOG_WORDS.sub("", table.alias) if table.orders else table.alias).lower())
     found = [find_singular("".join(words)), "".join(words), find_singular(words[-1])]
     return list(dict.fromkeys(word for word in found if word))
 
@@ -336,84 +300,150 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     Raises:
         ConfigError: There is no table, or no column can be a key.
     """
-    columns = tables.read_state(uri).columns
-    simple = [name for name, kind in columns.items() if isinstance(kind, str) and kind in _KEY_TYPES]
-    own = {subject + ending for subject in list_subjects(alias) for ending in _ENDINGS}
-    # A column whose name is that of the table's key first, then any that sounds like a key.
-    likely = sorted(
-        simple, key=lambda name: (fold(name) not in own, fold(name) not in _GENERIC, not fold(name).endswith(_ENDINGS))
-    )
-    if not likely:
-        raise ConfigError(f"{uri} has no column that can be a key", hint="write the job file by hand")
-    rows = _count("SELECT count(*) AS seen, 0 AS found FROM this", this=uri).seen
-    orders, gone, begins, ends = (
-        [n for each in names for n in columns if fold(n) == each] for names in (_ORDERS, _GONE, _BEGINS, _ENDS)
-    )
-    seen = f"all {rows:,} rows" if rows <= SAMPLED_ROWS else f"the first {SAMPLED_ROWS:,} of {rows:,} rows"
-    seen = seen if rows else "the table, which is empty: guessed from the name alone"
-    known = partial(KnownTable, alias, reference, uri, columns)
-    if orders and gone:
-        named = [name for name in likely[:_MOST_COLUMNS] if name not in (*orders, *gone)] or likely
-        again = (name for name in named if not is_unique(uri, name))
-        about, end = next(again, named[0]), _GONE[fold(gone[0])].format(spell_name(gone[0]))
-        latest = f", latest: {{order: [{format_text(orders[0])}], delete: {json.dumps(end)}}}"
-        basis = (
-            f"a log of events about {about}, by the names of {orders[0]} and {gone[0]}: the last event of each counts"
-        )
-        return known((about,), basis, latest)
+    table = KnownTable(alias, reference, uri, tables.read_state(uri).columns, (), "")
+    columns = table.columns
+    place = [name for what in ("partition", "offset") for name in _find_named(columns, what)[:1]]
+    path, fields = _find_envelope(alias, columns)
+    if fields or (len(place) > 1 and "value" in map(fold, columns)):
+        return _describe_topic(table, place, path, fields)
+    orders, deletes = _list_orders(columns), _find_named(columns, "delete")
+    if orders and deletes:
+        about = {*orders, *deletes, *place}
+        kept = {name: kind for name, kind in columns.items() if name not in about and not _ABOUT_EVENT.match(name)}
+        delete = _SHAPES["delete"][fold(deletes[0])].format(spell_name(deletes[0]))
+        log = replace(table, columns=kept, orders=orders, delete=delete)
+        likely, own = _list_likely(log)
+        again = (name for name in likely if not is_unique(uri, name))
+        key = likely[0] if fold(likely[0]) in own else next(again, likely[0])
+        basis = f"a log of events about {key}: the last one by {orders[0]} counts; what is about the event is left out"
+        return replace(log, key=(key,), basis=basis)
+    likely, own = _list_likely(table)
+    begins, ends = _find_named(columns, "begin"), _find_named(columns, "end")
     times = [name for name, kind in columns.items() if kind in _TIMES]
-    ids = [name for name in likely[:_MOST_COLUMNS] if name not in (*begins, *ends)]
+    ids = [name for name in likely if name not in (*begins, *ends)]
     begins = [name for name in begins if name in times and (ends or not fold(name).startswith(("start", "begin")))]
     dated = [(name, begin) for begin in begins[:1] for name in ids if not is_unique(uri, name)]
     versions = next((each for each in dated if is_unique(uri, *each)), None)
     several = likely[:_MOST_IN_PAIRS]
-    keys = [*((name,) for name in likely[:_MOST_COLUMNS]), *combinations(several, 2), *product(several, times)]
+    keys = [*((name,) for name in likely), *combinations(several, 2), *product(several, times)]
     if versions is not None:  # beside them, only what is named like an id of the table is its key
-        keys = [*((name,) for name in ids if fold(name) in {*own, *_GENERIC}), versions]
-    found = next((each for each in keys if is_unique(uri, *each)), None)
-    if found is None:
-        return known((likely[0],), f"NO KEY WAS FOUND: {likely[0]} is not unique in {seen}; correct it before you run")
-    key = tuple(sorted(found, key=lambda name: name in times))  # a time is the last part
-    table = known(key, f"{' and '.join(key)} {'are together' if len(key) > 1 else 'is'} unique in {seen}")
-    if versions is None and (len(key) == 1 or key[1] not in times):
+        keys = [*((name,) for name in ids if fold(name) in own), versions]
+    table = _choose_key(table, keys)
+    if versions is None and (len(table.key) == 1 or table.key[1] not in times):
         return table
-    return replace(table, versions=_describe_versions(table, versions or key, ends))
+    return replace(table, versions=_describe_versions(table, versions or table.key, ends))
+
+
+def _find_named(columns: Iterable[str], what: str) -> list[str]:
+    """Return the columns with names of some kind, the surest first."""
+    return [name for each in _SHAPES[what] for name in columns if fold(name) == each]
+
+
+def _list_orders(columns: Iterable[str]) -> list[str]:
+    """Return the columns that order events: the surest one, and those that tell apart what is equal in it."""
+    return [*dict.fromkeys([*_find_named(columns, "order")[:1], *_find_named(columns, "tie")])]
+
+
+def _list_likely(table: KnownTable) -> tuple[list[str], set[str]]:
+    """Return the columns that are tried as a key, the likeliest first, and names that the table's own key may have."""
+    own = {subject + ending for subject in list_subjects(table) for ending in _ENDINGS}
+    deletes = _find_named(table.columns, "delete")
+    simple = [name for name, kind in table.columns.items() if kind_of(kind) in _KEY_TYPES and name not in deletes]
+    simple.sort(key=lambda name: (fold(name) not in own, fold(name) not in _GENERIC, not fold(name).endswith(_ENDINGS)))
+    if not simple:
+        raise ConfigError(f"{table.uri} has no column that can be a key", hint="write the job file by hand")
+    return simple[:_MOST_COLUMNS], {*own, *_GENERIC}
+
+
+def _choose_key(table: KnownTable, keys: Sequence[tuple[str, ...]]) -> KnownTable:
+    """Return a table with the first key that has no null and no value twice, or with the first one, and a warning."""
+    rows = _count("SELECT count(*) AS seen, 0 AS found FROM this", this=table.uri).seen
+    seen = f"all {rows:,} rows" if rows <= SAMPLED_ROWS else f"the first {SAMPLED_ROWS:,} of {rows:,} rows"
+    seen = seen if rows else "the table, which is empty: guessed from the name alone"
+    found = next((each for each in keys if is_unique(table.uri, *each)), None)
+    key = tuple(sorted(found or keys[0], key=lambda name: table.columns[name] in _TIMES))  # a time is the last part
+    basis = f"{' and '.join(key)} {'are together' if len(key) > 1 else 'is'} unique in {seen}"
+    if found is None:
+        basis = f"NO KEY WAS FOUND: {' and '.join(key)} is not unique in {seen}; correct it before you run"
+    return replace(table, key=key, basis=basis)
+
+
+def _find_envelope(path: str, fields: Mapping[str, DataType]) -> tuple[str, Mapping[str, DataType]]:
+    """Return where the fields of Debezium's envelope are, in SQL, and their types; none where there are none."""
+    if {"before", "after", "op"} <= set(fields):
+        return path, fields
+    inner = [(f"{path}.{name}", fields_of(fields[name])) for name in ("value", "payload") if name in fields]
+    return next((each for each in starmap(_find_envelope, inner) if each[1]), ("", {}))
+
+
+def _describe_topic(table: KnownTable, place: Sequence[str], path: str, fields: Mapping[str, DataType]) -> KnownTable:
+    """Return a topic that is written out, by partition and offset; what is in an envelope becomes columns."""
+    if not len(place) > 1:
+        message = f"{table.uri} is a log in Debezium's envelope, and has no columns that tell its messages apart"
+        ways = "write Kafka's partition and offset beside it, or let ExtractNewRecordState take the envelope away"
+        raise ConfigError(message, hint=f"{ways}; docs/changelogs.md shows both")
+    table = _choose_key(table, [tuple(place), (*_find_named(table.columns, "topic")[:1], *place)])
+    if not (image := fields_of(fields.get("after", TEXT_TYPE))):
+        note = f"{table.reference} has messages of a topic, and what is in their value has no columns: take it apart in"
+        return replace(table, note=f"{note} the new job, for instance with from_json (docs/changelogs.md)")
+    kinds = {name: table.columns[name] for name in table.key} | {"__op": fields["op"]}
+    paths = {name: f"{table.alias}.{spell_name(name)}" for name in table.key} | {"__op": f"{path}.op"}
+    source = {f"__source_{name}": (name, kind) for name, kind in fields_of(fields.get("source", TEXT_TYPE)).items()}
+    known = [(own, *source[own], f"{path}.source") for own in _list_orders(source)]
+    # A delete has only what was before.
+    known += [(name, name, kind, f"coalesce({path}.after, {path}.before)") for name, kind in image.items()]
+    for own, name, kind, of in known:
+        column = own if own not in kinds else f"after_{own}"
+        kinds[column], paths[column] = kind, f"{of}.{spell_name(name)}"
+    note = f"{table.reference} is a log in Debezium's envelope: the new job makes columns of its messages. When it has"
+    note += " run, the last of the next commands writes a job about what the log says now"
+    return replace(table, columns=kinds, paths=paths, note=note)
 
 
 def _describe_versions(table: KnownTable, key: tuple[str, ...], ends: Sequence[str]) -> KnownTable:
     """Return a table by the key of its versions: of what, and from when they hold."""
     thing, begin = key
     basis = f"{thing} and {begin} are together unique: versions of {thing}, each holds from {begin} on"
-    validity, holds = f"valid_from: {format_text(begin)}", f"v.{quote_name(begin)} <= q.t"
+    end, is_inclusive, gone, holds = "", False, "", f"v.{quote_name(begin)} <= q.t"
     for end in [name for name in ends if table.columns[name] == table.columns[begin]][:1]:
         k, f, u = map(quote_name, (thing, begin, end))
         some = f"FROM this WHERE {k} IN (SELECT {k} FROM this LIMIT {SAMPLED_VALUES})"  # noqa: S608 - all rows of some
         follows = f"SELECT {u} AS u, lead({f}) OVER (PARTITION BY {k} ORDER BY {f}) AS n {some}"
         counts = "SELECT count(CASE WHEN n > u THEN 1 END) AS seen, count(CASE WHEN n = u THEN 1 END) AS found"
         apart, close = _count(f"{counts} FROM ({follows})", this=table.uri)
-        is_inclusive = fold(end) in _INCLUSIVE or close == 0 < apart
-        told = f"{{column: {format_text(end)}, inclusive: true}}" if is_inclusive else format_text(end)
-        validity += f", valid_to: {told}"
+        is_inclusive = fold(end) in _SHAPES["inclusive"] or close == 0 < apart
         holds += f" AND (v.{u} IS NULL OR q.t {'<=' if is_inclusive else '<'} v.{u})"
         basis += f", up to {end}" + (", inclusive: none begins where another one ends" if is_inclusive else "")
-    return replace(table, key=key, basis=basis, validity=validity, holds=holds)
+    for column in _find_named(table.columns, "gone")[:1]:
+        gone = _SHAPES["gone"][fold(column)].format(name_path("{}", column))
+        holds += f" AND ({_SHAPES['gone'][fold(column)].format('v.' + quote_name(column))}) IS NOT TRUE"
+    return replace(table, key=key, basis=basis, end=end, is_inclusive=is_inclusive, holds=holds, gone=gone)
 
 
-def _reach(driving: KnownTable, links: Sequence[Link]) -> list[Link]:
-    """Return a join for each table that can be reached, the best first; table and list joins from ``driving`` alone."""
-    chosen: list[Link] = []
-    while True:
-        known = [driving.alias, *(link.lookup.alias for link in chosen)]
-        possible = [
-            link
-            for link in links
-            if link.source.alias in known
-            and link.lookup.alias not in known
-            and (link.source is driving or not (link.shares_key or link.is_list))
-        ]
-        if not possible:
-            return chosen
-        chosen.append(max(possible, key=lambda link: (link.share or 0, -known.index(link.source.alias))))
+def _reach(driving: KnownTable, links: Sequence[Link], names: Iterable[str]) -> list[Link]:
+    """Return joins for each table that can be reached, the best first; table and list joins from ``driving`` alone.
+
+    Where several columns refer to one table, it is joined for each, as an alias that is not among ``names``.
+    """
+    links = sorted(links, key=lambda link: ("has the name of" not in link.basis, -len(link.column)))
+    pairs = {(link.source.uri, link.column, link.lookup.uri) for link in links}
+    lookups = Counter(pair[:2] for pair in pairs)  # to how many tables a column may refer
+    chosen, joined, taken = list[Link](), {driving.uri: driving}, set(names)
+    while possible := [
+        link
+        for link in links
+        if link.source.uri in joined
+        and link.lookup.uri not in joined
+        and (link.source is driving or not (link.shares_key or link.is_list))
+    ]:
+        best = max(possible, key=lambda link: (link.share or 0, -[*joined].index(link.source.uri)))
+        same = [link for link in possible if link.share and lookups[link.source.uri, link.column] == 1]
+        same = [link for link in same if (link.source, link.lookup) == (best.source, best.lookup) and link is not best]
+        for link in (best, *same):
+            alias = _name_alias(_REFERS.sub("", link.column), taken) if same else link.lookup.alias
+            chosen.append(replace(link, source=joined[link.source.uri], lookup=replace(link.lookup, alias=alias)))
+        joined[best.lookup.uri] = chosen[-len(same) - 1].lookup
+    return chosen
 
 
 def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
@@ -433,12 +463,13 @@ def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
             if (share or 0) < _LEAST.get(likeness, 0):
                 continue
             there = f"have a version in {lookup.alias} at {at}" if begin else f"are in {lookup.alias}"
-            counted = f"{matches.found:,} of {matches.seen:,} different values {there}"
-            name = column if field is None else f"{field} in {column}"
-            basis = f"{name} {likeness} the key {key} of {lookup.alias}; "
-            basis += counted if matches.seen else "it has no value"
-            moment = moments[at].format(name_path(source.alias, at)) if begin else None
-            yield Link(source, column, each, basis, share, field, shares_key=shared, is_list=is_list, moment=moment)
+            told = (
+                f"{matches.found:,} of {matches.seen:,} different values {there}" if matches.seen else "it has no value"
+            )
+            name = f"{field} in {column}" if field else column
+            basis = f"{name} {likeness} the key {key} of {lookup.alias}; {told}"
+            timed = {"at": at, "cast": moments[at]} if at else {}
+            yield Link(source, column, each, basis, share, field, shares_key=shared, is_list=is_list, **timed)
 
 
 def _list_moments(source: KnownTable, lookup: KnownTable) -> dict[str, str]:
@@ -448,35 +479,25 @@ def _list_moments(source: KnownTable, lookup: KnownTable) -> dict[str, str]:
     # When a row was written says less than when something happened.
     times = sorted(times, key=lambda name: _LATER.search(fold(name)) is not None)
     cast = {name: "{}" if source.columns[name] == day else "CAST({} AS DATE)" for name in times}
-    return {name: form for name, form in cast.items() if fold(name) not in (*_BEGINS, *_ENDS)}
+    return {name: form for name, form in cast.items() if fold(name) not in (*_SHAPES["begin"], *_SHAPES["end"])}
 
 
-def _list_alike(source: KnownTable, lookup: KnownTable) -> Iterator[tuple[str, str | None, str]]:
+def _list_alike(source: KnownTable, lookup: KnownTable) -> Iterator[tuple[str, str, str]]:
     """Yield columns, and fields of structs in lists, that look like the first part of a lookup's key, and how."""
-    for column, field, kind in _list_references(source):
-        is_list = kind_of(source.columns[column]) == "array"
-        if strip_type(kind) != strip_type(lookup.columns[lookup.key[0]]):
-            continue
-        likeness = _compare_names(field or column, lookup, is_list=is_list and field is None)
-        if likeness is None and field is not None:  # `lines: [{id: ...}]` may say of what they are by the list's name
-            likeness = _compare_names(column, lookup, is_list=True) if fold(field) in _GENERIC else None
-        if likeness is None and is_list and kind == TEXT_TYPE:
-            likeness = "holds values of"
-        if likeness is not None:
-            yield column, field, likeness
-
-
-def _list_references(source: KnownTable) -> Iterator[tuple[str, str | None, DataType]]:
-    """Yield what may hold a key: columns, elements of lists, and fields of structs in lists, with their types."""
-    for column, kind in source.columns.items():
-        if isinstance(kind, str) or kind_of(kind) != "array":
-            yield column, None, kind
-            continue
-        element: DataType = kind["elementType"]
-        if isinstance(element, str):
-            yield column, None, element
-        elif kind_of(element) == "struct":
-            yield from ((column, name, each) for name, each in fields_of(element).items())
+    for column, whole in source.columns.items():
+        is_list = kind_of(whole) == "array"
+        element = whole["elementType"] if is_list and not isinstance(whole, str) else whole
+        inner = fields_of(element) if is_list and kind_of(element) == "struct" else {"": element}
+        for field, kind in inner.items():
+            if strip_type(kind) != strip_type(lookup.columns[lookup.key[0]]):
+                continue
+            likeness = _compare_names(field or column, lookup, is_list=is_list and not field)
+            if likeness is None and fold(field) in _GENERIC:  # `lines: [{id: ...}]` may say of what by the list's name
+                likeness = _compare_names(column, lookup, is_list=True)
+            if likeness is None and is_list and kind == TEXT_TYPE:
+                likeness = "holds values of"
+            if likeness is not None:
+                yield column, field, likeness
 
 
 def _compare_names(column: str, lookup: KnownTable, *, is_list: bool) -> str | None:
@@ -484,7 +505,7 @@ def _compare_names(column: str, lookup: KnownTable, *, is_list: bool) -> str | N
     name, key = fold(column), fold(lookup.key[0])
     if is_list:
         name = fold(find_singular(column.lower()))
-    subjects = list_subjects(lookup.alias)
+    subjects = list_subjects(lookup)
     names = {subject + ending for subject in subjects for ending in _ENDINGS} | {s + key for s in subjects}
     names |= set(subjects) | ({key} if key not in _GENERIC else set())
     if name in names:
@@ -521,7 +542,7 @@ def measure_matches(
     lookup: tuple[str, str],
     *,
     is_list: bool = False,
-    field: str | None = None,
+    field: str = "",
     during: tuple[str, str] = ("0", "true"),
 ) -> Counted:
     """Count the different first values of a column, or in its lists, and those that are keys of a lookup, a place.
@@ -530,7 +551,7 @@ def measure_matches(
     """
     name, (place, key), (moment, holds) = quote_name(column), lookup, during
     reference = f"unnest({name})" if is_list else name
-    value = "r" if field is None else "r['" + field.replace("'", "''") + "']"
+    value = "r['" + field.replace("'", "''") + "']" if field else "r"
     statement = (
         "SELECT count(DISTINCT q.m) AS seen,"  # noqa: S608
         f" count(DISTINCT CASE WHEN v.{quote_name(key)} IS NOT NULL THEN q.m END) AS found"

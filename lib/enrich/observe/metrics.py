@@ -44,8 +44,6 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)')
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 SampleLabels = tuple[tuple[str, str], ...]  # further labels of a sample, after `job` and `deployment`
-
-
 JobFigures = dict[str, dict[SampleLabels, float]]  # the samples of one job: family -> further labels -> value
 Figures = dict[tuple[str, str], JobFigures]  # (deployment, job) -> its samples
 

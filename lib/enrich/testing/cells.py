@@ -11,16 +11,13 @@ what they mean there. Beyond that, YAML has told numbers from texts, and a scena
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.errors import ConfigError, did_you_mean
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
 from enrich.dumps.layout import make_schema
 from enrich.project.statictypes import read_ddl_type
-
-if TYPE_CHECKING:
-    pass
 
 SHORT = {"strings": "array<string>", "flags": "map<string,boolean>"}  # short names of types
 
