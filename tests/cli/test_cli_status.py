@@ -282,8 +282,8 @@ def test_proof_prints_what_is_recorded_and_the_query_that_computes_it(told: Any,
     assert answer["target"] == {"rows": 100, "sums": [str(2**64 - 1), "7"]}
     assert (answer["quarantine"], answer["target_version"], answer["dialect"]) == (None, 0, "duckdb")
     place = f"delta_scan('{project / 'lake' / 'customers'}')"
-    (columns,) = duckdb.sql(answer["query"].replace(place, "(SELECT 'a' id, NULL email, true consent)")).fetchall()
-    assert columns[0] == 1
+    (proof,) = duckdb.execute(answer["query"].replace(place, "(SELECT 'a' id, NULL email, true consent)")).fetchall()
+    assert proof[0] == 1
 
 
 def test_proof_says_what_records_one(told: Any, project: Path, call: Call) -> None:
