@@ -39,9 +39,10 @@ def test_text_says_the_verdict_first(ran: Path, call: Call) -> None:
     assert result.exit_code == 0, result.stderr
     first, *rest = result.stdout.splitlines()
     assert first.startswith("warned  1 job: 1 warned, deployment dev, ")
-    assert any(
-        "expect_column_values_to_not_be_null(email)  held     quarantine       1  10   10 %  0" in line for line in rest
-    )
+    told = [line.split("  ") for line in rest if line.startswith("    email is missing  held")]
+    assert [[cell.strip() for cell in cells if cell] for cells in told] == [
+        ["email is missing", "held", "quarantine", "1", "10", "10 %", "0", "expect_column_values_to_not_be_null(email)"]
+    ]
     assert any("quarantined rows: 1" in line for line in rest)
 
 
