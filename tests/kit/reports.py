@@ -80,7 +80,7 @@ def list_runs(number: int, job: str) -> list[dict[str, Any]]:
         )
         held = {"rows": 2, "reasons": {f"{PAIR}:valid_to,valid_from": 2}} if warns else None
         lookups = {"accounts": {"kind": "table", "rows": 300, "matched": 296, "null_references": 1}}
-        more = {"findings": findings, "state": counted, "quarantine": held, "lookups": lookups}
+        more: dict[str, Any] = {"findings": findings, "state": counted, "quarantine": held, "lookups": lookups}
         stages = {"plan": 0.4, "join": 1.25, "judge": 0.75, "write": 1.5}
         found.append(row(run, job=job, inserted=1_234, stages=stages, **more))
     if status := ends.get(number % 100):
