@@ -13,7 +13,7 @@ import enrich
 from enrich.delta.runs import OUTCOME, RunRow, RunsTable
 from enrich.report import write_latest
 from kit.command import Call, Start
-from kit.history import finding, row, state
+from kit.history import NOT_NULL, finding, row, state
 from kit.project import ROOT, files_below, suite, write_project
 
 
@@ -129,6 +129,8 @@ def test_what_fails_in_the_table_is_a_warning_although_the_run_passed(project: P
         place = str(loaded.location("customers"))
         RunsTable(loaded.state).append(RunRow("r1", "customers", place, OUTCOME, document, None, "updated"))
         result = call("--project-dir", project, "report", "--fail-on", "warn", "--output", "json")
+        said = f" passed (email is missing, {NOT_NULL}(email)); `enrich "
+        assert (said in result.stderr) == (result.exit_code == 3)
         return result.exit_code, json.loads(result.stdout)["jobs"][0]
 
     assert [judge(failed)[0] for failed in (10, 11)] == [0, 3]
