@@ -13,7 +13,7 @@ import enrich
 from enrich.delta.runs import OUTCOME, RunRow, RunsTable
 from enrich.report import write_latest
 from kit.command import Call, Start
-from kit.history import finding, row, state
+from kit.history import NOT_NULL, finding, row, state
 from kit.project import ROOT, files_below, suite, write_project
 
 
@@ -39,9 +39,10 @@ def test_text_says_the_verdict_first(ran: Path, call: Call) -> None:
     assert result.exit_code == 0, result.stderr
     first, *rest = result.stdout.splitlines()
     assert first.startswith("warned  1 job: 1 warned, deployment dev, ")
-    assert any(
-        "expect_column_values_to_not_be_null(email)  held     quarantine       1  10   10 %  0" in line for line in rest
-    )
+    told = [line.split("  ") for line in rest if line.startswith("    email is missing  held")]
+    assert [[cell.strip() for cell in cells if cell] for cells in told] == [
+        ["email is missing", "held", "quarantine", "1", "10", "10 %", "0", "expect_column_values_to_not_be_null(email)"]
+    ]
     assert any("quarantined rows: 1" in line for line in rest)
 
 
@@ -128,6 +129,8 @@ def test_what_fails_in_the_table_is_a_warning_although_the_run_passed(project: P
         place = str(loaded.location("customers"))
         RunsTable(loaded.state).append(RunRow("r1", "customers", place, OUTCOME, document, None, "updated"))
         result = call("--project-dir", project, "report", "--fail-on", "warn", "--output", "json")
+        said = f" passed (email is missing, {NOT_NULL}(email)); `enrich "
+        assert (said in result.stderr) == (result.exit_code == 3)
         return result.exit_code, json.loads(result.stdout)["jobs"][0]
 
     assert [judge(failed)[0] for failed in (10, 11)] == [0, 3]

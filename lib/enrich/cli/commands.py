@@ -272,10 +272,10 @@ def report(  # noqa: PLR0913 - its options
     for job in (each for each in found.jobs if each.verdict in bad):
         why = job.last.error if job.last is not None and job.verdict != "warned" else None
         if why is None:
-            failing = [rule for rule in (job.now.rules if job.now is not None else ()) if rule.verdict == "warned"]
-            rules = ", ".join(dict.fromkeys(map(text.format_rule, failing)))
+            rules = [rule for rule in (job.now.rules if job.now is not None else ()) if rule.verdict == "warned"]
+            failing = "; ".join({f"{text.describe_rule(rule)}, {text.format_rule(rule)}": None for rule in rules})
             ask = hints.failing(job.job) if failing else hints.report(job.job)
-            why = f"{job.headline}{f' ({rules})' if rules else ''}; `{ask}` says more"
+            why = f"{job.headline}{f' ({failing})' if failing else ''}; `{ask}` says more"
         call.say_failure(f"{job.job}: {job.verdict}: {why}", job.job)
     return options.NOT_PASSED if found.verdict in bad else 0
 

@@ -25,21 +25,8 @@ from enrich.project.catalogue import TYPES
 from enrich.project.compile import list_private_columns
 from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
-from enrich.report import models
-from enrich.report.models import (
-    Change,
-    JobReport,
-    LookupNow,
-    Report,
-    RuleNow,
-    RuleReport,
-    RunMark,
-    SourceRead,
-    TableNow,
-    ToDo,
-    Verdict,
-)
-from enrich.report.text import describe_rule, format_moment, format_number, format_rule, format_verdict
+from enrich.report import models, text
+from enrich.report.models import JobReport, Report, RuleNow, RuleReport, RunMark, TableNow, ToDo, Verdict
 
 if TYPE_CHECKING:
     from enrich.answers.reasons import RuleCauses
@@ -115,7 +102,7 @@ class Outcome(BaseModel, frozen=True):
 
     def attempt(self) -> models.Attempt:
         """Return when and how the run ended."""
-        at = "" if self.at is None else format_moment(self.at)
+        at = "" if self.at is None else text.format_moment(self.at)
         return models.Attempt(**{name: getattr(self, name) for name in models.Attempt.model_fields} | {"at": at})
 
     def run(self) -> models.Run:
@@ -201,16 +188,15 @@ def build_report(
         for alias, source in job.sources.items():
             place = identify(project.location(source.table))
             table = tables.setdefault(place, source.table)
-            reads.append(SourceRead(alias=alias, table=table, job=project.makers.get(place)))
+            reads.append(models.SourceRead(alias=alias, table=table, job=project.makers.get(place)))
         found.append(_advise(report.model_copy(update={"reads": tuple(reads)})))
     counts = Counter(each.verdict for each in found)
-    told = [f"{counts[verdict]} {format_verdict(verdict)}" for verdict in _GRAVITY if counts[verdict]]
-    gravest: Verdict = min(counts, key=_GRAVITY.index, default="never_run")
+    told = [f"{counts[verdict]} {text.format_verdict(verdict)}" for verdict in _GRAVITY if counts[verdict]]
     return Report(
-        generated=format_moment(datetime.now(UTC)),
+        generated=text.format_moment(datetime.now(UTC)),
         target=project.deployment,
         deployment=project.deployment,
-        verdict=gravest,
+        verdict=min(counts, key=_GRAVITY.index, default="never_run"),
         headline=f"{format_count(len(found), 'job')}: {', '.join(told)}" if told else "no jobs",
         jobs=tuple(found),
     )
@@ -277,6 +263,7 @@ _ENDS = {
     "skipped": "the last run was skipped",
     "never_run": "it has never run",
 }
+_DONE = {"held": "the rows went to the quarantine", "blocked": "the rule blocks the run"}
 _STATUSES = {result.SKIPPED: "skipped", result.LOCKED: "another run had the lock"}
 
 
@@ -305,7 +292,7 @@ def _write_headline(
 
 def _advise(job: JobReport) -> JobReport:
     """Add what is to be seen to, the worst first, and the counts that differ from those of the run before."""
-    now, told, changes = job.now, list[tuple[int, int, ToDo]](), list[Change]()
+    now, told, changes = job.now, list[tuple[int, int, ToDo]](), list[models.Change]()
 
     def compare(what: str, trend: Sequence[int | None], *, is_rule: bool = False) -> None:
         before = next((each for each in reversed(trend[:-1]) if each is not None), None)
@@ -314,7 +301,7 @@ def _advise(job: JobReport) -> JobReport:
         ends = {0: "recovered"} if is_rule else {}
         begins = "fails now" if is_rule and not before else "rose"
         how: Any = ends.get(last, "fell") if last < before else begins
-        changes.append(Change(what=what, before=before, now=last, how=how))
+        changes.append(models.Change(what=what, before=before, now=last, how=how))
 
     ask_for_row = hints.why(job.job, "--key", "NAME=VALUE")
 
@@ -323,26 +310,25 @@ def _advise(job: JobReport) -> JobReport:
 
     seen = set()
     for rule in now.rules if now else ():
-        columns = rule.column_list or ((rule.column,) if rule.column else ())
-        what, (failed, checked) = describe_rule(rule.expectation, columns), (rule.failed or 0, rule.checked or 0)
+        what, failed, checked = text.describe_rule(rule), rule.failed or 0, rule.checked or 0
         compare(what, rule.trend, is_rule=True)
         if now is not None and rule.verdict in ("warned", "error"):
             nulls = now.nulls.get(rule.column or "") if rule.expectation == _NOT_NULL else None
             known = rule.reasons or (nulls.reasons if nulls and nulls.rows == failed else {})
-            seen.add(format_rule(rule))
-            what = f"{what}: {format_number(failed)} of {format_number(checked)} rows"
+            seen.add(text.format_rule(rule))
+            what = f"{what}: {text.format_number(failed)} of {text.format_number(checked)} rows"
             why, ask = rule.error or format_reasons(known, rule.near_misses), hints.failing(job.job, rule.index)
-            note(rule.verdict, failed, what=what, rule=format_rule(rule), why=why, next=ask)
+            note(rule.verdict, failed, what=what, rule=text.format_rule(rule), why=why, next=ask)
     for each in job.rules:
-        if each.verdict in ("error", "blocked", "held", "warned") and (name := format_rule(each)) not in seen:
-            columns = each.column_list or ((each.column,) if each.column else ())
-            what = describe_rule(each.expectation, columns, each.source)
-            counts = f": {format_number(each.failed)} of {format_number(each.checked)} rows" if each.by_row else ""
+        if each.verdict in ("error", "blocked", "held", "warned") and (name := text.format_rule(each)) not in seen:
+            counts = (
+                f": {text.format_number(each.failed)} of {text.format_number(each.checked)} rows" if each.by_row else ""
+            )
             ask = hints.report(job.job, "--reasons") if each.verdict == "error" else ask_for_row
-            note(each.verdict, each.failed, what=f"{what}{counts}", rule=name, why=each.error or each.verdict, next=ask)
+            what, why = f"{text.describe_rule(each)}{counts}", text.format_terms(each) or _DONE.get(each.verdict, "")
+            note(each.verdict, each.failed, what=what, rule=name, why=why, next=ask)
     if job.quarantine is not None and job.quarantine.rows:
-        parts = [(rule.partition(":"), rows) for rule, rows in job.quarantine.reasons.items()]
-        why = ", ".join(f"{describe_rule(n, c.split(',') if c else ())}: {rows}" for (n, _, c), rows in parts)
+        why = ", ".join(f"{text.describe_reason(reason)}: {rows}" for reason, rows in job.quarantine.reasons.items())
         what = f"{format_count(job.quarantine.rows, 'row')} in the quarantine"
         note("held", job.quarantine.rows, what=what, why=why, next=ask_for_row)
     if now is not None:
@@ -417,7 +403,7 @@ def _build_table_now(
     lookups = {}
     for alias, lookup in state.lookups.items():
         join, history = job.join.get(alias), [each.lookups.get(alias) if each else None for each in states]
-        lookups[alias] = LookupNow(
+        lookups[alias] = models.LookupNow(
             kind=None if join is None else join.kind,
             **vars(lookup),
             orphans=_count_orphans(lookup),
@@ -435,13 +421,13 @@ def _build_table_now(
 
 
 def _explain_nulls(job: Job, state: State, column: str, rows: int) -> dict[str, int]:
-    """Return why a column is null that a left join takes from its lookup, where every driving row is in the table."""
+    """Return why a column is null that a left join, if it has all driving rows, or the driving source gives."""
     selected = job.select.get(column, "") if isinstance(job.select, Mapping) else ""
-    alias, _, _ = str(selected).partition(".")
+    alias = str(selected).partition(".")[0] if _PATH.fullmatch(str(selected)) else ""
+    if rows and alias == job.from_ and all(each.how != "full" for each in job.join.values()):
+        return {"value_null": rows}
     join, lookup = job.join.get(alias), state.lookups.get(alias)
-    if not rows or join is None or join.how != "left" or lookup is None or not _PATH.fullmatch(str(selected)):
-        return {}
-    if lookup.rows != state.rows:
+    if not rows or join is None or join.how != "left" or lookup is None or lookup.rows != state.rows:
         return {}
     counts = {"without_partner": _count_orphans(lookup), "foreign_key_null": lookup.null_references}
     counts["value_null_in_lookup"] = rows - sum(counts.values())

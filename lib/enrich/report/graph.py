@@ -18,13 +18,8 @@ from enrich.base.console import clean
 from enrich.report.models import JobReport, Report
 from enrich.report.text import format_verdict
 
-COLOURS = {
-    "passed": "good",
-    "warned": "warn",
-    "skipped": "warn",
-    "failed": "bad",
-    "blocked": "bad",
-}  # others have the fourth, none
+# Others have the fourth, none.
+COLOURS = {"passed": "good", "warned": "warn", "skipped": "warn", "failed": "bad", "blocked": "bad"}
 WIDTH, HEIGHT, _ACROSS, _DOWN, _LINE = 200, 46, 56, 14, 12
 _SWEEPS = 4  # how often the boxes of a layer are put beside what they are joined to
 SIZE = WIDTH, HEIGHT
@@ -44,6 +39,7 @@ class Node:
     x: float = 0.0
     y: float = 0.0
     is_bend: bool = False
+    title: str = ""  # what the box is, in a sentence
 
     @property
     def height(self) -> int:
@@ -61,9 +57,8 @@ class Node:
         names = clean(self.name), "table" if self.job is None else format_verdict(self.job.verdict)
         return names[0] if len(names[0]) <= _LONGEST else f"{names[0][: _LONGEST - 1]}…", names[1]
 
-    @property
-    def title(self) -> str:
-        """What the box is, in a sentence."""
+    def tell(self) -> str:
+        """Return what the box is, in a sentence."""
         what = f"table {self.name}" if self.job is None else f"job {self.name}, {format_verdict(self.job.verdict)}"
         what += f", target {self.job.target}" if self.job is not None and self.job.target != self.name else ""
         for verb, others in (("reads", self.after), ("feeds", self.before)):
@@ -91,12 +86,24 @@ def list_nodes(report: Report) -> list[Node]:
             if other is not node and other not in node.after:
                 node.after.append(other)
                 other.before.append(node)
-    return [*(tables[name] for name in sorted(tables)), *(jobs[name] for name in sorted(jobs))]
+    nodes = [*(tables[name] for name in sorted(tables)), *(jobs[name] for name in sorted(jobs))]
+    for node in nodes:
+        node.title = node.tell()
+    return nodes
 
 
-def draw_picture(report: Report) -> Picture:
+def select_near(nodes: Sequence[Node]) -> list[Node]:
+    """Return the jobs in which there is something to do, and what is next to them; all else is cut off from these."""
+    wanting = [node for node in nodes if node.job is not None and node.job.to_do]
+    near = {each for node in wanting for each in (node, *node.after, *node.before)}
+    for node in near:
+        node.after, node.before = ([each for each in found if each in near] for found in (node.after, node.before))
+    return [node for node in nodes if node in near]
+
+
+def draw_picture(listed: Sequence[Node]) -> Picture:
     """Place boxes and lines: parts that are not joined stand side by side, the largest first."""
-    parts = [(part, *_place(part)) for part in _split(list_nodes(report))]
+    parts = [(part, *_place(part)) for part in _split(listed)]
     parts.sort(key=lambda each: (-len(each[0]), each[0][0].name))
     widest = max([1100.0, *(width for _, _, width, _ in parts)])
     x = y = row = 0.0
@@ -113,17 +120,13 @@ def draw_picture(report: Report) -> Picture:
 
 def _split(nodes: Iterable[Node]) -> Iterable[list[Node]]:
     """Yield nodes that are joined, directly or through others, each part in the order of ``nodes``."""
-    left = dict.fromkeys(nodes)
+    left = list(nodes)
     while left:
-        seen = {next(iter(left)): None}
-        waiting = [*seen]
-        while waiting:
-            node = waiting.pop()
-            new = [each for each in (*node.after, *node.before) if each not in seen]
-            seen |= dict.fromkeys(new)
-            waiting += new
-        yield [node for node in left if node in seen]
-        left = {node: None for node in left if node not in seen}
+        part = {left[0]}
+        while more := {each for node in part for each in (*node.after, *node.before)} - part:
+            part |= more
+        yield [node for node in left if node in part]
+        left = [node for node in left if node not in part]
 
 
 def _place(part: Sequence[Node]) -> tuple[list[list[Node]], float, float]:

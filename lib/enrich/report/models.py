@@ -161,7 +161,7 @@ class NullsNow(JsonModel):
     reasons: dict[str, int] = Field(
         {},
         description="Of a column that a left join takes from its lookup: without_partner, foreign_key_null and"
-        " value_null_in_lookup -> rows; empty where the counts of the run do not tell.",
+        " value_null_in_lookup -> rows; from the driving source: value_null; empty where the counts do not tell.",
     )
 
 

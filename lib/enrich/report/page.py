@@ -21,7 +21,7 @@ from enrich.base.files import WholeFile
 from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
 from enrich.report.document import read_report
-from enrich.report.graph import SIZE, draw_picture
+from enrich.report.graph import SIZE, draw_picture, list_nodes, select_near
 from enrich.report.models import JobReport, Report, RuleNow, RuleReport
 from enrich.report.text import Table, format_number, format_rule, format_since, format_verdict, tell_job, write_cells
 
@@ -66,16 +66,17 @@ def _clean_text(value: Any) -> Any:
 
 def render_page(report: Report) -> str:
     """Return the page; it works offline, in dark and light, on paper and on a telephone."""
-    picture = draw_picture(report) if report.jobs else None
-    links = {node.name: node for node in picture.nodes if node.number} if picture is not None else {}
+    nodes = list_nodes(report)
+    pictures = {"whole": draw_picture(nodes), "near": draw_picture(select_near(list_nodes(report)))}
+    links = {node.name: node for node in nodes if node.number}
     page = _open_templates(html=True).get_template("page.html")
-    return page.render(report=report, picture=picture, size=SIZE, alone=False, links=links)
+    return page.render(report=report, **pictures, size=SIZE, alone=False, links=links)
 
 
 def format_svg(report: Report) -> str:
     """Return the picture of the project as an SVG document of its own."""
     drawn = _open_templates(html=True).get_template("graph.html")
-    return drawn.render(report=report, picture=draw_picture(report), size=SIZE, alone=True)
+    return drawn.render(report=report, picture=draw_picture(list_nodes(report)), key="graph", size=SIZE, alone=True)
 
 
 def show(value: Any) -> Any:
@@ -90,7 +91,7 @@ def show(value: Any) -> Any:
 
 def _tell_runs(job: JobReport) -> Table:
     """Return the history, the latest run first."""
-    header = ("ended", "status", "mode", "inserted", "updated", "deleted", "newly quarantined", "seconds", "")
+    header = ("ended", "status", "mode", "inserted", "updated", "deleted", "newly quarantined", "seconds", "error")
     rows = []
     for run in reversed(job.runs):
         counts, seconds = (run.inserted, run.updated, run.deleted, run.quarantined), f"{run.seconds or 0.0:,.1f}"

@@ -80,8 +80,20 @@ _WANTING = {
 }
 
 
-def describe_rule(expectation: str, columns: Sequence[str], source: str | None = None) -> str:
+def describe_rule(rule: RuleReport | RuleNow) -> str:
     """Return what is wrong with rows that fail a rule, as its reader would say it: ``email is missing``."""
+    columns = rule.column_list or ((rule.column,) if rule.column else ())
+    return describe(rule.expectation, columns, rule.source if isinstance(rule, RuleReport) else None)
+
+
+def describe_reason(reason: str) -> str:
+    """Return the same of a reason of the quarantine: ``key_not_null``, ``type:column,column``."""
+    expectation, _, columns = reason.partition(":")
+    return describe(expectation, columns.split(",") if columns else ())
+
+
+def describe(expectation: str, columns: Sequence[str], source: str | None = None) -> str:
+    """Return what a rule of this type looks for in these columns, in words."""
     plain = expectation.removeprefix("expect_").replace("_", " ")
     said = _WANTING.get(expectation) or (f"does not hold: {plain}" if columns else plain)
     return " ".join(filter(None, [", ".join(columns), said, f"in {source}" if source else ""]))
@@ -109,28 +121,30 @@ class Table:
 
 @dataclass(frozen=True)
 class Part:
-    """A title, tables, of which some may have no rows, and a last line."""
+    """A title, tables, of which some may have no rows, and a last line; ``is_detail`` is for who asks further."""
 
     title: str
     tables: Sequence[Table]
     end: str = ""
+    is_detail: bool = True
 
 
 def tell_job(job: JobReport) -> list[Part]:
-    """Return what is known of a job: what it is and whose, the table now, the quarantine, the run that made them."""
+    """Return what a job is and whose, what is to be done and has changed; in detail the table now, and the run."""
     told = {"owner": job.owner, "private": ", ".join(job.private)}
-    words = filter(None, [job.description, *(f"{name}: {each}" for name, each in told.items() if each)])
-    parts = [Part(said, [])] if (said := "; ".join(words)) else []
+    words = [(job.description or "").rstrip(". "), *(f"{name}: {each}" for name, each in told.items() if each)]
+    parts = [Part(said, [], is_detail=False)] if (said := "; ".join(filter(None, words))) else []
     to_do = [[each.what, each.why, each.rule or "", each.next] for each in job.to_do]
     changes = [write_cells(each.what, each.before, each.now, each.how) for each in job.changes]
-    parts += [Part("what to do", [Table(("finding", "why", "rule", "next"), to_do)])] if to_do else []
     of_changes = Table(("count", "before", "now", "how"), changes, (1, 2))
-    parts += [Part("since the run before", [of_changes])] if changes else []
+    found = {"what to do": Table(("finding", "why", "rule", "next"), to_do), "since the run before": of_changes}
+    parts += [Part(title, [table], is_detail=False) for title, table in found.items() if table.rows]
     parts += [] if job.now is None else [_tell_now(job.now)]
     if job.quarantine is not None:
-        reasons = [write_cells(reason, rows) for reason, rows in job.quarantine.reasons.items()]
+        held = job.quarantine.reasons.items()
+        reasons = [[describe_reason(reason), format_number(rows), reason] for reason, rows in held]
         title = f"quarantined rows: {format_number(job.quarantine.rows)}"
-        parts.append(Part(title, [Table(("reasons", "rows"), reasons, (1,))]))
+        parts.append(Part(title, [Table(("reasons", "rows", "rule"), reasons, (1,))]))
     return parts if job.judged is None else [*parts, _tell_judged(job, job.judged)]
 
 
@@ -150,35 +164,30 @@ def write_cells(*values: str | int | float | tuple[Any, ...] | None) -> list[str
 def _tell_now(now: TableNow) -> Part:
     rules, reasons, joins = [], [], []
     for rule in now.rules:
-        name, verdict = format_rule(rule), format_verdict(rule.verdict or "unknown")
+        said, name, verdict = describe_rule(rule), format_rule(rule), format_verdict(rule.verdict or "unknown")
         allowed = [] if rule.mostly is None else [f"at least {format_percent(rule.mostly)} must pass"]
         allowed += [] if rule.tolerate is None else [f"{format_threshold(rule.tolerate)} may fail"]
-        end = rule.error or ", ".join(allowed)
-        rules.append(
-            write_cells(name, verdict, rule.failed, rule.checked, rule.share, format_since(rule), rule.trend, end)
-        )
+        counts = rule.failed, rule.checked, rule.share, format_since(rule), rule.trend
+        rules.append(write_cells(said, verdict, *counts, rule.error or ", ".join(allowed), name))
         if rule.reasons:
-            reasons.append([name, format_reasons(rule.reasons, rule.near_misses)])
+            reasons.append([said, format_reasons(rule.reasons, rule.near_misses), name])
     for alias, each in now.lookups.items():
-        nulls, references = each.null_references, max(0, each.rows - each.null_references)
-        joins.append(
-            write_cells(alias, each.matched, references, each.match_rate, each.orphans, nulls, each.orphans_trend)
-        )
+        references = each.matched, max(0, each.rows - each.null_references), each.match_rate, each.orphans
+        joins.append(write_cells(alias, *references, each.null_references, each.orphans_trend))
     has_reasons = any(each.reasons for each in now.nulls.values())
     columns = [
         write_cells(column, each.rows, each.share, each.trend, *[format_reasons(each.reasons, {})] * has_reasons)
         for column, each in now.nulls.items()
         if each.rows or any(each.trend)
     ]
-    of_rules = ("rules", "verdict", "failing", "of", "share", "failing since", "failing before", "")
+    of_rules = ("checked for", "verdict", "failing", "of", "share", "failing since", "failing before", "note", "rule")
     of_joins = ("joins", "matched", "of references", "match rate", "orphans", "null references", "orphans before")
-    full = len(now.nulls) - len(columns)
-    rows = f"{format_number(now.rows)} row{'' if now.rows == 1 else 's'}"
+    full, noun = len(now.nulls) - len(columns), "row" if now.rows == 1 else "rows"
     return Part(
-        f"the table now: {rows}, counted by the run of {now.counted.at}",
+        f"the table now: {format_number(now.rows)} {noun}, counted by the run of {now.counted.at}",
         [
             Table(of_rules, rules, (2, 3, 4)),
-            Table(("why rows fail", ""), reasons),
+            Table(("why rows fail", "reasons", "rule"), reasons),
             Table(of_joins, joins, (1, 2, 3, 4, 5)),
             Table(("nulls in columns", "rows", "share", "rows before", *["why"] * has_reasons), columns, (1, 2)),
         ],
@@ -186,19 +195,22 @@ def _tell_now(now: TableNow) -> Part:
     )
 
 
+def format_terms(rule: RuleReport) -> str:
+    """Return the error that a rule raised; else its limits."""
+    bounds = {"at least": rule.at_least, "at most": rule.at_most}
+    terms = [f"{word} {format_threshold(bound)}" for word, bound in bounds.items() if bound is not None]
+    terms += ["accepted for this run"] if rule.accepted else []
+    return rule.error or ", ".join(terms)
+
+
 def _tell_judged(job: JobReport, run: Run) -> Part:
     rules = []
     for rule in job.rules:
-        bounds = {"at least": rule.at_least, "at most": rule.at_most}
-        terms = [f"{word} {format_threshold(bound)}" for word, bound in bounds.items() if bound is not None]
-        terms += ["accepted for this run"] if rule.accepted else []
-        terms += ["whole table"] if rule.scope == "target" and rule.by_row else []
-        verdict, end = format_verdict(rule.run_verdict), rule.error or ", ".join(terms)
+        whole = "whole table" if rule.scope == "target" and rule.by_row and not rule.error else ""
+        said, verdict, end = describe_rule(rule), format_verdict(rule.run_verdict), [format_terms(rule), whole]
         in_all = None if rule.success is None else "yes" if rule.failed else "no"  # of a verdict over all rows
-        failed = rule.failed if rule.by_row else in_all
-        rules.append(
-            write_cells(format_rule(rule), verdict, rule.action, failed, rule.checked, rule.share, rule.trend, end)
-        )
+        counts = rule.failed if rule.by_row else in_all, rule.checked, rule.share, rule.trend
+        rules.append(write_cells(said, verdict, rule.action, *counts, ", ".join(filter(None, end)), format_rule(rule)))
     lookups = [
         write_cells(alias, each.matched, each.rows, each.share, each.null_references)
         for alias, each in job.lookups.items()
@@ -207,7 +219,7 @@ def _tell_judged(job: JobReport, run: Run) -> Part:
         write_cells(alias, "start" if window.start is None else str(window.start), str(window.to), window.changes)
         for alias, window in job.sources.items()
     ]
-    of_rules = ("rules", "verdict", "action", "failed", "of", "share", "failed before", "")
+    of_rules = ("checked for", "verdict", "action", "failed", "of", "share", "failed before", "note", "rule")
     stages = ", ".join(f"{name} {seconds:.1f}" for name, seconds in job.stages.items())
     return Part(
         f"the run of {run.at}, {run.status}",
@@ -226,18 +238,16 @@ def format_report(report: Report) -> str:
     lines = [f"{verdict}, deployment {clean(report.deployment)}, {report.generated}"]
     for job in report.worst_first:
         name = f"{clean(job.job)}  {_colour(job.verdict)}"
-        if job.last is None:
-            lines += ["", name]
-            continue
-        body = [clean(job.headline)]
-        body += [click.style("error", fg="red") + f" {clean(line)}" for line in (job.last.error or "").splitlines()]
+        name += f"  last run {clean(job.last.status)} {job.last.at}" if job.last is not None else ""
+        body, error = [clean(job.headline)], (job.last.error if job.last is not None else None) or ""
+        body += [click.style("error", fg="red") + f" {clean(line)}" for line in error.splitlines()]
         for part in tell_job(job):
             body.append(clean(part.title))
             for table in (each for each in part.tables if each.rows):
                 rows = [[f"  {clean(row[0])}", *map(clean, row[1:])] for row in table.rows]
                 body += format_table(table.header, rows, table.numbers).split("\n")
             body += [clean(part.end)] if part.end else []
-        lines += ["", f"{name}  last run {clean(job.last.status)} {job.last.at}", *(f"  {line}" for line in body)]
+        lines += ["", name, *(f"  {line}" for line in body)]
     return "\n".join(lines)
 
 

@@ -134,8 +134,11 @@ def test_the_jobs_own_rules_tell_their_threshold(told: Any) -> None:
     rate = finding("match_rate", index=None, column=None, source="accounts", action="fail", failed=3, at_least=0.7)
     change = finding("mass_change", index=None, column=None, failed=3, success=False, at_most=2, accepted=True)
     job = told(row(0, findings=[rate, change]))
-    terms = [row[-1] for row in tell_job(job)[-1].tables[0].rows]
-    assert terms == ["at least 70 %", "at most 2, accepted for this run"]
+    rules = tell_job(job)[-1].tables[0].rows
+    assert [(row[0], row[-2]) for row in rules] == [
+        ("too few references have a partner in accounts", "at least 70 %"),
+        ("too many rows would go, or lose a value", "at most 2, accepted for this run"),
+    ]
     assert [(rule.verdict, rule.share) for rule in job.rules] == [("passed", 0.3), ("warned", 0.3)]
 
 

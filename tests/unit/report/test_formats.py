@@ -149,12 +149,15 @@ def test_markdown_tells_the_table_then_the_run_and_folds_what_passed(tmp_path: P
     told = "table now: 1 of 1 rule fails; this run: 1 failed; 2 rows in quarantine"
     assert f"| `customers` | **warned** | 100 | {told} |" in lines
     assert "| table now: 0 of 1 rule fails; " in text
-    since = "2026-11-01T08:00:00Z or before"
-    assert f"| `{NOT_NULL}(email)` | **warned** | 12 | 100 | 12 % | {since} |  | at least 95 % must pass |" in lines
+    since, name = "2026-11-01T08:00:00Z or before", f"`{NOT_NULL}(email)`"
+    assert (
+        f"| `email is missing` | **warned** | 12 | 100 | 12 % | {since} |  | at least 95 % must pass | {name} |"
+        in lines
+    )
     assert "| `accounts` | 90 | 100 | 90 % | 10 | 3 |  |" in lines
     assert "| `email` | 12 | 12 % |  |" in lines
-    assert f"| `{NOT_NULL}(email)` | **warned** | warn | 2 | 10 | 20 % |  |  |" in lines
-    assert f"| `{NOT_NULL}:email` | 2 |" in lines
+    assert f"| `email is missing` | **warned** | warn | 2 | 10 | 20 % |  |  | {name} |" in lines
+    assert f"| `email is missing` | 2 | `{NOT_NULL}:email` |" in lines
     assert text.index("**the table now") < text.index("**the run of")
     assert "<details><summary><code>orders</code>: passed</summary>" in lines
     assert text.count("<details>") == text.count("</details>") == 1

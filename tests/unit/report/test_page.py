@@ -10,7 +10,7 @@ import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
-from html import escape
+from html import escape, unescape
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -24,6 +24,7 @@ from enrich.report.page import render_page, show
 from enrich.report.text import format_percent, format_report
 from kit.history import expect, finding, project_in, row, state
 from kit.hostile import hostile, hostile_report
+from kit.reports import report_of_size
 
 
 class Reader(HTMLParser):
@@ -50,16 +51,28 @@ class Reader(HTMLParser):
 
 def test_page_holds_only_elements_of_the_template(tmp_path: Path) -> None:
     harmless = Reader(
-        render_page(build_report([(project_in(tmp_path).jobs["customers"], [row(0)])], project_in(tmp_path)))
-    )
+        render_page(build_report([(project_in(tmp_path).jobs["customers"], [])], project_in(tmp_path)))
+    )  # which says what to do
     found = Reader(render_page(hostile_report(tmp_path)))
     assert "html" in harmless.tags
-    assert found.tags - harmless.tags <= {"a", "wbr"}
+    assert found.tags - harmless.tags <= {
+        "a",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "details",
+        "summary",
+        "input",
+        "label",
+    }
     assert found.tags.isdisjoint({"script", "img", "image", "iframe", "link", "object", "embed", "form", "base"})
     names = {name for _, name, _ in found.attributes}
     assert not [name for name in names if name.startswith("on")]
     assert names.isdisjoint({"src", "srcset", "xlink:href", "action", "formaction", "background"})
-    assert {value[:5] for _, name, value in found.attributes if name == "href" and value} == {"#job-"}
+    assert {value[:5] for _, name, value in found.attributes if name == "href" and value} == {"#job-", "#jobs"}
     assert len([tag for tag, name, _ in found.attributes if (tag, name) == ("meta", "http-equiv")]) == 1
 
 
@@ -68,8 +81,12 @@ def test_page_tells_the_table_first_then_the_run(tmp_path: Path) -> None:
     kept = [state(n * 4, nulls={"id": 0, "email": n}) for n in range(3)]
     rows = [row(n, findings=[finding()], state=kept[n]) for n in range(3)]
     text = render_page(build_report([(project.jobs["customers"], rows)], project))
-    assert text.index("<h3>the table now") < text.index("<h3>the run of") < text.index("<summary>Last runs: 3<")
-    assert '<td data-label="failing before"><span>0 4</span></td>' in text
+    assert text.index("<h3>the table now") < text.index("<h3>the run of") < text.index("<h3>last runs: 3<")
+    assert (
+        '<th scope="row"><span>email is missing</span><code>expect_column_values_to_not_be_null(email)</code></th>'
+        in text
+    )
+    assert "<td><span>0 4</span></td>" in text
     assert "no nulls in 1 column" in "".join(Reader(text).text)
     assert "the table now" not in render_page(build_report([(project.jobs["customers"], [row(0)])], project))
 
@@ -175,8 +192,8 @@ THE_BROWSERS_OWN = re.compile(r"https?://[\w.-]*\b(google|googleapis|gvt1)\.com/
 """Chromium asks its maker for the time and for updates of itself, whatever the page is."""
 
 
-def opened(path: Path, home: Path) -> tuple[str, list[str]]:
-    """Load a page in a browser; return the document as it is afterwards, and the addresses that it asked for."""
+def opened(path: Path, home: Path) -> tuple[str, list[str], list[str]]:
+    """Load a page in a browser; return the document as it is afterwards, what it asked for, and its console."""
     log = home / "net.json"
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
     command += [
@@ -187,11 +204,13 @@ def opened(path: Path, home: Path) -> tuple[str, list[str]]:
     ]
     command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--virtual-time-budget=2000"]
     command += [f"--user-data-dir={home / 'profile'}", f"--log-net-log={log}", "--dump-dom", path.as_uri()]
+    command += ["--enable-logging=stderr"]
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, check=True)
     found = json.loads(log.read_text(encoding="utf-8", errors="replace"))
     kind = found["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
     urls = {event.get("params", {}).get("url", "") for event in found["events"] if event["type"] == kind}
-    return done.stdout, sorted(url for url in urls if url and not THE_BROWSERS_OWN.match(url))
+    console = [line for line in done.stderr.splitlines() if ":CONSOLE" in line]
+    return done.stdout, sorted(url for url in urls if url and not THE_BROWSERS_OWN.match(url)), console
 
 
 @needs_browser
@@ -200,8 +219,8 @@ def test_a_browser_runs_and_fetches_nothing(tmp_path: Path) -> None:
         report = hostile_report(tmp_path, port)
         file = tmp_path / "report.html"
         file.write_text(render_page(report), encoding="utf-8")
-        dom, urls = opened(file, tmp_path)
-        assert asked == []
+        dom, urls, console = opened(file, tmp_path)
+        assert (asked, console) == ([], [])
     title = re.search(r"<title>(.*?)</title>", dom)
     assert title is not None
     assert title[1] == f"enrich: {report.headline}"
@@ -217,7 +236,7 @@ def test_the_browser_would_have_been_caught(tmp_path: Path) -> None:
         body = "\n".join(hostile(port)[:6])
         file = tmp_path / "open.html"
         file.write_text(f"<html><head><title>mine</title></head><body>{body}</body></html>", encoding="utf-8")
-        dom, urls = opened(file, tmp_path)
+        dom, urls, _ = opened(file, tmp_path)
         assert "<title>pwned</title>" in dom
         assert "/img" in asked
         assert f"http://127.0.0.1:{port}/img" in urls
@@ -228,19 +247,63 @@ def test_the_browser_would_have_been_caught(tmp_path: Path) -> None:
         file.write_text(
             f"<html><head>{policy[0]}<title>mine</title></head><body>{body}</body></html>", encoding="utf-8"
         )
-        dom, _ = opened(file, tmp_path)
+        dom, _, console = opened(file, tmp_path)
         assert "<title>mine</title>" in dom
         assert asked == []
+        assert any("Content Security Policy" in line for line in console), "what a page does wrong is in its console"
+
+
+FRAMES = [(width, scheme) for width in (360, 768, 1280) for scheme in ("light", "dark")]
+MEASURE = """
+addEventListener('load', () => {
+    const told = [...document.querySelectorAll('iframe')].map(frame => {
+        const page = frame.contentDocument, root = page.documentElement, over = [];
+        const measure = () => over.push(root.scrollWidth - root.clientWidth, ...[...page.querySelectorAll('section')]
+            .filter(each => each.checkVisibility()).map(each => each.scrollWidth - each.clientWidth));
+        measure();
+        page.querySelectorAll('details').forEach(each => each.open = true);
+        measure();
+        return [Math.max(...over), frame.contentWindow.getComputedStyle(page.body).backgroundColor];
+    });
+    document.title = JSON.stringify(told);
+})
+"""
+
+
+def measure(text: str, home: Path) -> list[list[Any]]:
+    """Return by how many pixels a page, folded or not, is too wide for each of the frames, and its colour there."""
+    frames = [
+        f'<iframe srcdoc="{escape(text)}" style="border: 0; width: {width}px; height: 800px; color-scheme: {scheme}">'
+        "</iframe>"
+        for width, scheme in FRAMES
+    ]
+    file = home / "frame.html"
+    file.write_text(f"<title></title>{''.join(frames)}<script>{MEASURE}</script>", encoding="utf-8")
+    dom, _, console = opened(file, home)
+    assert console == []
+    title = re.search(r"<title>(.*?)</title>", dom)
+    assert title is not None
+    found: list[list[Any]] = json.loads(unescape(title[1]))
+    return found
 
 
 @needs_browser
-def test_nothing_runs_over_the_edge_of_a_telephone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [1, 30, pytest.param(300, marks=pytest.mark.soak)])
+def test_nothing_runs_over_the_edge(tmp_path: Path, count: int) -> None:
     """Whether it is pleasant is for eyes; that it is no wider than its window, a script around it can measure."""
+    found = measure(render_page(report_of_size(tmp_path, count)), tmp_path)
+    assert [over for over, _ in found] == [0] * len(FRAMES)
+    light, dark = {colour for _, colour in found[::2]}, {colour for _, colour in found[1::2]}
+    assert (len(light), len(dark), light & dark) == (1, 1, set()), "it has been looked at in both"
+
+
+@needs_browser
+def test_long_names_do_not_run_over_the_edge(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     long = "a_column_with_a_name_that_goes_on_and_on_" * 4
     lookup = {"kind": "table", "rows": 8, "matched": 6, "null_references": 1}
     document: dict[str, Any] = {
-        "findings": [finding(column=long)],
+        "findings": [finding(column=long, failed=1, success=False)],
         "quarantine": {"rows": 1, "reasons": {long: 1}},
         "lookups": {long: lookup},
     }
@@ -248,19 +311,4 @@ def test_nothing_runs_over_the_edge_of_a_telephone(tmp_path: Path) -> None:
     document["state"] = state(1_234_567, rows=12_345_678, lookups={long: counts}, nulls={long: 3, f"{long}0": 0})
     rows = [row(n, stages={"join": 1.0, "write": 2.0}, **document) for n in range(30)]
     text = render_page(build_report([(project.jobs["customers"], rows)], project))
-    policy = re.search(r"<meta http-equiv=.*?>", text)
-    assert policy is not None
-    inner = escape(text.replace(policy[0], ""))
-    frame = tmp_path / "frame.html"
-    frame.write_text(
-        f"""<title></title><iframe srcdoc="{inner}" style="border: 0; width: 360px; height: 800px"></iframe><script>
-        addEventListener('load', () => {{
-            const page = document.querySelector('iframe').contentDocument;
-            const wide = [...page.querySelectorAll('section')].map(each => each.scrollWidth - each.clientWidth);
-            const over = page.documentElement.scrollWidth - page.documentElement.clientWidth;
-            document.title = over + ' over, in sections ' + Math.max(...wide);
-        }})</script>""",
-        encoding="utf-8",
-    )
-    dom, _ = opened(frame, tmp_path)
-    assert "<title>0 over, in sections 0</title>" in dom
+    assert [over for over, _ in measure(text, tmp_path)] == [0] * len(FRAMES)

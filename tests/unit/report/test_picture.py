@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import re
 from collections.abc import Mapping, Sequence
 from itertools import combinations
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from enrich.report.graph import HEIGHT, WIDTH, draw_picture, format_mermaid
+from enrich.report.graph import HEIGHT, WIDTH, draw_picture, format_mermaid, list_nodes, select_near
 from enrich.report.models import JobReport, Report, SourceRead
 from enrich.report.page import format_svg, render_page
 from kit.hostile import hostile
+from kit.reports import random_feeds, report_of_size
 
 VERDICTS = ("failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed")
 
@@ -36,18 +37,10 @@ def report_of(feeds: Mapping[str, Sequence[str]]) -> Report:
     return Report(generated="now", target="dev", deployment="dev", verdict="failed", headline="jobs", jobs=tuple(jobs))
 
 
-def random_feeds(count: int) -> dict[str, list[str]]:
-    dice, feeds = random.Random(count), dict[str, list[str]]()
-    for number in range(count):
-        known = [*list(feeds)[-12:], *(f"crm.t{dice.randrange(count)}" for _ in range(6))]
-        feeds[f"job{number:03}"] = dice.sample(known, dice.randint(1, 3))
-    return feeds
-
-
 @pytest.mark.parametrize("count", [1, 30, 300])
 def test_boxes_stand_apart_and_right_of_what_feeds_them(count: int) -> None:
     report = report_of(random_feeds(count))
-    picture = draw_picture(report)
+    picture = draw_picture(list_nodes(report))
     assert sum(node.number > 0 for node in picture.nodes) == count
     for a, b in combinations(picture.nodes, 2):
         assert abs(a.x - b.x) >= WIDTH or abs(a.y - b.y) >= HEIGHT, (a.name, b.name)
@@ -80,6 +73,29 @@ def test_the_picture_says_in_words_what_it_says_in_colours() -> None:
             "a box leads to its job"
         )
     assert f'Reads <a href="#job-{numbers["b"][1]}">b</a>. Feeds' in page  # type: ignore[index]
+
+
+def test_a_large_page_draws_what_is_to_be_done_first_and_folds_the_rest(tmp_path: Path) -> None:
+    feeds = {f"job{n:03}": ["crm.a", f"crm.t{n}", *([f"job{n - 1:03}"] if n % 10 else [])] for n in range(60)}
+    report = report_of_size(tmp_path, 60, feeds)
+    whole, near = list_nodes(report), select_near(list_nodes(report))
+    wanting = {job.job for job in report.jobs if job.to_do}
+    around = {other.name for node in whole if node.name in wanting for other in (node, *node.after, *node.before)}
+    assert {node.name for node in near} == around
+    assert all(other in near for node in near for other in (*node.after, *node.before))
+    titles = {node.name: node.title for node in whole}
+    assert all(node.title == titles[node.name] for node in near), "its title tells all that feeds it, and all it feeds"
+
+    page = render_page(report)
+    first, rest = page[: page.index("The whole project: 60 jobs")], page[page.index("The whole project: 60 jobs") :]
+    assert set(re.findall(r'aria-label="job (job\d+),', first)) == around & set(feeds)
+    assert len(re.findall(r'aria-label="job job\d+,', rest)) == 60
+    shown, folded = rest.split(f"Nothing to do: {60 - len(wanting)} jobs")
+    sections = [set(re.findall(r"</span> (job\d+)</h2>", each)) for each in (shown, folded)]
+    assert sections == [wanting, set(feeds) - wanting]
+    ids = re.findall(r' id="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    assert "The whole project" not in render_page(report_of({"a": ["b"]}))
 
 
 def test_mermaid_has_every_box_and_line() -> None:

@@ -107,15 +107,17 @@ def test_every_format_says_it_in_the_words_of_failing(tmp_path: Path) -> None:
     told = add_reasons(plain, {"customers": [causes]})
     assert format_failing(FailingRows("customers", 1, (causes,))).split("\n")[0].endswith(f": {WORDS}")
     lines = format_report(told).splitlines()
-    assert f"    {NOT_NULL}(email)  {WORDS}" in lines
-    assert "  why rows fail" in lines
+    assert f"    email is missing  {WORDS}  {NOT_NULL}(email)" in lines
+    assert [line.split() for line in lines if line.startswith("  why rows fail")] == [
+        ["why", "rows", "fail", "reasons", "rule"]
+    ]
     assert WORDS in render_page(told)
     shown = format_markdown(told).splitlines()
-    assert "| why rows fail |  |" in shown
-    since = "2026-11-01T08:00:00Z or before"
-    assert f"| `{NOT_NULL}(email)` | **warned** | 12 | 100 | 12 % | {since} |  |  |" in shown
-    assert f"| `{NOT_NULL}(email)` | {WORDS} |" in shown
-    assert f"| `{NOT_NULL}(email)` | passed | 0 | 100 | 0 % |  |  |  |" in shown
+    assert "| why rows fail | reasons | rule |" in shown
+    since, name = "2026-11-01T08:00:00Z or before", f"`{NOT_NULL}(email)`"
+    assert f"| `email is missing` | **warned** | 12 | 100 | 12 % | {since} |  |  | {name} |" in shown
+    assert f"| `email is missing` | {WORDS} | {name} |" in shown
+    assert f"| `email is missing` | passed | 0 | 100 | 0 % |  |  |  | {name} |" in shown
     (failure,) = ET.fromstring(format_junit(told)).iter("failure")  # noqa: S314 - our own
     assert failure.attrib["message"] == (
         f"table now: 12 of 100 rows fail since {since}: {WORDS}; this run: 0 of 10 rows failed, action warn"
@@ -132,7 +134,7 @@ def test_our_words_need_no_quotes_in_markdown(tmp_path: Path) -> None:
     total = len(causes)
     text = format_markdown(add_reasons(tell(tmp_path, total), {"customers": [found(0, *causes)]}))
     to_do, line = [line for line in text.splitlines() if "near miss" in line]
-    assert "`" not in line.split("|")[-2]
+    assert "`" not in line.split("|")[2]
     assert "1 unicode form" in line
     assert "`" not in to_do.split("|")[2]
 
@@ -166,4 +168,4 @@ def test_hostile_reasons_are_text(tmp_path: Path) -> None:
     code = re.sub(r"<code>[^<]*</code>", "", re.sub(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", "", shown))
     assert set(re.findall(r"<[^ >]*>?", code)) <= {"<details>", "<summary>", "</summary>", "</details>", "<"}
     assert not set("@[]\\{}$") & set(code)
-    assert {line for line in shown.splitlines() if "why rows fail" in line} == {"| why rows fail |  |"}
+    assert {line for line in shown.splitlines() if "why rows fail" in line} == {"| why rows fail | reasons | rule |"}

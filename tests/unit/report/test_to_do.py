@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from enrich.project.catalogue import TYPES
+from enrich.project.models import Job
 from enrich.report import build_report
 from enrich.report.models import JobReport
 from enrich.report.page import format_markdown, render_page
-from enrich.report.text import describe_rule, format_report
+from enrich.report.text import describe, format_report
 from kit.history import NOT_NULL, expect, finding, project_in, row, state
 
 LENGTH = "expect_column_value_lengths_to_be_between"
@@ -60,16 +61,34 @@ def test_nulls_have_the_reasons_that_the_counts_tell(tmp_path: Path) -> None:
     job = job.model_copy(update={"join": {"accounts": job.join["accounts"].model_copy(update={"how": "left"})}})
     lookups = {"accounts": {"rows": 300, "matched": 290, "null_references": 4}}
 
-    def tell(rows: int, nulls: int) -> dict[str, int]:
+    def tell(rows: int, nulls: int, job: Job = job) -> dict[str, int]:
         counted = state(nulls, rows=rows, lookups=lookups, nulls={"email": nulls})
         (found,) = build_report([(job, [row(0, findings=[finding()], state=counted)])], project).jobs
         assert found.now is not None
         return found.now.nulls["email"].reasons
 
+    driving = job.model_copy(update={"select": {"email": "consents.email"}})
+    assert tell(300, 12, driving) == {"value_null": 12}, "the driving source has none"
+    full = {"accounts": job.join["accounts"].model_copy(update={"how": "full"})}
+    assert tell(300, 12, driving.model_copy(update={"join": full})) == {}, "or there is no driving row"
     assert tell(300, 12) == {"without_partner": 6, "foreign_key_null": 4, "value_null_in_lookup": 2}
     assert job.join["accounts"].how == "left"
     assert tell(299, 12) == {}, "not every driving row is in the table"
     assert tell(300, 9) == {}, "the numbers do not go together"
+
+
+def test_a_rule_of_the_run_says_its_limit_or_what_it_did(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    rate = {"index": None, "column": None, "source": "accounts", "failed": 3, "success": False}
+    findings = [
+        finding("match_rate", **rate, at_least=0.95),
+        finding("expect_column_values_to_be_unique", column="id", failed=2, success=False, action="quarantine"),
+    ]
+    (job,) = build_report([(project.jobs["customers"], [row(0, findings=findings)])], project).jobs
+    assert [(each.what, each.why) for each in job.to_do] == [
+        ("id stands in several rows: 2 of 10 rows", "the rows went to the quarantine"),
+        ("too few references have a partner in accounts: 3 of 10 rows", "at least 95 %"),
+    ]
 
 
 def test_the_worst_job_comes_first_everywhere(tmp_path: Path) -> None:
@@ -80,7 +99,7 @@ def test_the_worst_job_comes_first_everywhere(tmp_path: Path) -> None:
     assert [job.job for job in report.jobs] == ["a", "b", "c"], "in JSON they stand as they run"
     assert [job.job for job in report.worst_first] == ["b", "c", "a"]
     page = render_page(report)
-    assert page.index(">b</a></td>") < page.index(">c</a></td>") < page.index(">a</a></td>")
+    assert page.index(">b</a></th>") < page.index(">c</a></th>") < page.index(">a</a></th>")
     for text in (format_report(report), format_markdown(report)):
         assert text.index("enrich run b") < text.index("enrich run c")
 
@@ -93,9 +112,9 @@ def test_a_job_that_never_ran_says_how_to_begin(tmp_path: Path) -> None:
 
 def test_every_rule_has_words() -> None:
     assert (
-        describe_rule("expect_column_values_to_match_json_schema", ["x"])
+        describe("expect_column_values_to_match_json_schema", ["x"])
         == "x does not hold: column values to match json schema"
     )
-    assert describe_rule("key_not_null", (), "accounts") == "the key is missing in accounts"
+    assert describe("key_not_null", (), "accounts") == "the key is missing in accounts"
     for kind in TYPES:
-        assert "expect" not in describe_rule(kind, ["x"])
+        assert "expect" not in describe(kind, ["x"])
