@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from differential.planting import wrap
-from enrich.base.spec import Latest, SourceSpec, quote
+from enrich.base.spec import WEIGHT, Latest, SourceSpec, quote
 from enrich.frames import changes, normalise
 
 if TYPE_CHECKING:
@@ -64,8 +64,18 @@ def _keep_one(rows: DataFrame, source: SourceSpec) -> tuple[DataFrame, SourceSpe
     ), source
 
 
+def _release_nothing(rows: DataFrame, source: SourceSpec) -> tuple[DataFrame, SourceSpec]:
+    """A key that was doubled before the window stays held, whatever the window does to its rows."""
+    from pyspark.sql import functions as F
+
+    if "__enrich_at" not in rows.columns:
+        return rows, source
+    before = rows.where("__enrich_at = -1").groupBy(*source.key).agg(F.sum(WEIGHT).alias("many"))
+    return rows.join(before.where("many > 1"), on=list(source.key), how="left_anti"), source
+
+
 def _only_the_window(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
-    """The events of the window decide among themselves: those that the log had before are not looked at."""
+    """The rows of the window decide among themselves: those that the table had before are not looked at."""
     from pyspark.sql import functions as F
 
     def around(follow: Any, images: DataFrame, now: DataFrame, source: SourceSpec) -> DataFrame:
@@ -81,4 +91,8 @@ OF_LOGS: tuple[tuple[str, Plant], ...] = (
     ("the_event_before_a_delete_wins", _deriving(_without_deletes)),
     ("only_events_of_the_window_count", _only_the_window),
 )
-OF_DOUBLED: tuple[tuple[str, Plant], ...] = (("one_of_doubled_rows_stays", _deriving(_keep_one)),)
+OF_DOUBLED: tuple[tuple[str, Plant], ...] = (
+    ("one_of_doubled_rows_stays", _deriving(_keep_one)),
+    ("a_healed_double_is_not_released", _deriving(_release_nothing)),
+    ("a_row_of_the_window_doubles_none_before_it", _only_the_window),
+)

@@ -307,8 +307,8 @@ ALWAYS: dict[str, World] = {
         "chains": ("back_by_full", "guarded"),
         "intervals": ("interval_chained",),
         "histories": ("past", "past_at"),
-        "logs": ("log_full", "log_past", "log_mirror"),
-        "doubled": ("doubled_both", "doubled_past"),
+        "logs": ("log_full", "log_near", "log_past", "log_mirror"),
+        "doubled": ("doubled_both", "doubled_near", "doubled_past"),
     }.items()
 }
 """The jobs that random histories play in every `make test`; the soak plays all.

@@ -7,6 +7,7 @@ that one run of a job plays its query on each of them.
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections import Counter
 from dataclasses import dataclass, field
@@ -22,10 +23,13 @@ from differential.compare import canonical_row
 from kit.lab import Lab
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
+LOG, HELD = "latest: {order: [w, n], delete: s = 'X'}", "doubled_keys: quarantine"
+"""How the table is a source: as a log, or without the rows that share their key. Of both the key is ``e``."""
 COLUMNS = {
     "id": pa.string(),
+    "e": pa.string(),
     "h": pa.int32(),
     "g": pa.string(),
     "w": pa.int32(),
@@ -56,9 +60,19 @@ _AROUND = (
 _NUMBERS = ("sum(n)", "sum(d)", "max(n)", "count(n)", "avg(d)", "count(DISTINCT s)", "min(w) FILTER (WHERE b)")
 
 
-def make_query(chance: random.Random, *, moves: bool = False) -> tuple[str, tuple[str, ...]]:
-    """Return a query over ``facts``, and the names of its key; ``moves``: it shows what makes groups move."""
-    by = ["h", *chance.sample(_GROUPS, chance.choice([0, 1, 1, 1, 2]))]
+def make_query(chance: random.Random, *, moves: bool = False, without: str = "") -> tuple[str, tuple[str, ...]]:
+    """Return a query over ``facts``, and the names of its key.
+
+    Args:
+        chance: What it is drawn from.
+        moves: It shows what makes groups move.
+        without: A column that it does not use; empty for none.
+    """
+
+    def fit(texts: tuple[str, ...]) -> list[str]:
+        return [each for each in texts if without not in find_columns(each)]
+
+    by = ["h", *chance.sample(fit(_GROUPS), chance.choice([0, 1, 1, 1, 2]))]
     if chance.random() < 0.5:
         chance.shuffle(by)
     items, grouped, keys = [], [], []
@@ -68,7 +82,7 @@ def make_query(chance: random.Random, *, moves: bool = False) -> tuple[str, tupl
         renamed = name != each and not each.isalpha() and chance.random() < 0.5
         grouped.append(name if renamed else each)
         keys.append(name)
-    aggregates = [each for each in _AGGREGATES if not moves or not each.startswith("avg")]
+    aggregates = [each for each in fit(_AGGREGATES) if not moves or not each.startswith("avg")]
     for place in range(chance.randint(2, 5)):
         aggregate = chance.choice(aggregates)
         if chance.random() < 0.25 and not aggregate.startswith("array_sort"):
@@ -80,8 +94,30 @@ def make_query(chance: random.Random, *, moves: bool = False) -> tuple[str, tupl
         items += ["count(*) AS rows", "count(d) AS many", "sum(d) AS total", "avg(d) AS mean", "count(n) AS known"]
     if chance.random() < 0.3:
         chance.shuffle(items)
-    where = f" WHERE {chance.choice(_CONDITIONS)}" if chance.random() < 0.5 else ""
+    where = f" WHERE {chance.choice(fit(_CONDITIONS))}" if chance.random() < 0.5 else ""
     return f"SELECT {', '.join(items)} FROM facts{where} GROUP BY {', '.join(grouped)}", tuple(keys)
+
+
+def find_columns(text: str) -> list[str]:
+    """Return the columns of ``facts`` that a text names, in the table's order."""
+    words = set(re.findall(r"\w+", re.sub(r"'[^']*'", "", text)))
+    return [name for name in COLUMNS if name in words]
+
+
+def reduce_rows(rows: DataFrame, how: str, text: str) -> DataFrame:
+    """Return the rows of the source of a query: each by itself, those that share a key apart, or of a log the last."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    if not how:
+        return rows.where("id IS NOT NULL")
+    rows, same = rows.where("e IS NOT NULL"), Window.partitionBy("e")
+    if how == HELD:
+        return rows.withColumn("many", F.count("*").over(same)).where("many = 1")
+    # Of one order, the greater contents win, among the columns that the job uses.
+    order = [F.col(name).desc_nulls_last() for name in ("w", "n", *find_columns(f"{text} s"))]
+    last = rows.withColumn("place", F.row_number().over(same.orderBy(*order))).where("place = 1")
+    return last.where("NOT coalesce(s = 'X', false)")
 
 
 @dataclass
@@ -94,6 +130,7 @@ class GroupWorld:
     histories: int
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     queries: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
+    hows: dict[str, str] = field(default_factory=dict)
     keyless: int = 0
 
     def begin(self) -> None:
@@ -104,17 +141,20 @@ class GroupWorld:
                 self._draw(history, number)
         self.lab.append("facts", *self.rows.values())
 
-    def add(self, name: str, text: str, keys: tuple[str, ...]) -> None:
-        """Write a job."""
-        self.queries[name] = text, keys
-        source = "sources: {facts: {table: facts, key: id}}"
-        self.lab.job(f"job: {name}\n{source}\nquery: |\n  {text}\ntarget: {{table: {name}}}\n")
+    def add(self, name: str, text: str, keys: tuple[str, ...], how: str = "") -> None:
+        """Write a job; ``how`` the table is its source: ``LOG``, ``HELD``, or as it is."""
+        self.queries[name], self.hows[name] = (text, keys), how
+        declared = f"key: e, {how}" if how else "key: id"
+        source = f"sources: {{facts: {{table: facts, {declared}}}}}"
+        rules = "rules: [{rule: mass_change, at_most: 1.0}]\n" if how == LOG else ""
+        self.lab.job(f"job: {name}\n{source}\nquery: |\n  {text}\ntarget: {{table: {name}}}\n{rules}")
 
     def _draw(self, history: int, number: int | None) -> dict[str, Any]:
         """Draw a row; its values come from few, so that groups meet, and nulls are among them."""
         pick = self.chance.choice
         row: dict[str, Any] = {
             "id": None if number is None else f"h{history:04}|{number}",
+            "e": None if number is None else f"h{history:04}|{number // 2}",
             "h": history,
             "g": pick(["a", "b", "A", "", None]),
             "w": pick([0, 1, 2, None]),
@@ -209,7 +249,8 @@ class GroupWorld:
         """Return how a target differs from Spark's answer at a version of the table: histories, and what it is."""
         text, keys = self.queries[name]
         rows = self.spark.read.format("delta").option("versionAsOf", self.version() if version is None else version)
-        rows.load(self.lab.path("facts")).where("id IS NOT NULL").createOrReplaceTempView("facts")
+        facts = reduce_rows(rows.load(self.lab.path("facts")), self.hows[name], text)
+        facts.createOrReplaceTempView("facts")
         wanted = [row.asDict() for row in self.spark.sql(text).collect()]
         self.spark.catalog.dropTempView("facts")
         wanted = [row for row in wanted if all(row[key] is not None for key in keys)]

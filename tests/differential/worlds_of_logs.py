@@ -6,10 +6,13 @@ from differential.columns import TYPES, Column
 from differential.expressions import as_of, cols, fk
 from differential.spec import Join, Mirror, Past, Shape, Table, World, col
 
+_HOURS = ("-1h", "2h")
+
 
 def logs() -> World:
     """Return the world of logs: events come late and again, are removed, and say that a key is gone.
 
+    ``log_full`` and ``log_near`` have joins of all kinds between them, with a log on each side.
     Every job uses all columns of its logs: which of two events with one order wins depends on them.
     """
     people = Table(
@@ -18,6 +21,27 @@ def logs() -> World:
         (
             *(Column("p", "key", "p", 0.03), Column("lsn", "order", "t", 0.1), Column("op", "text", None, 0.3)),
             *(Column("name", "text", None, 0.3), Column("m", "key", "m", 0.1)),
+            *(Column("at", "moment"), Column("ids", "keys", "m")),
+        ),
+        order=("lsn",),
+        gone=("op", "x"),
+    )
+    badges = Table(
+        "badges",
+        ("p",),
+        (
+            *(Column("p", "key", "p", 0.03), Column("lsn", "order", "t", 0.1)),
+            *(Column("op", "text", None, 0.3), Column("n", "int")),
+        ),
+        order=("lsn",),
+        gone=("op", "y"),
+    )
+    visits = Table(
+        "visits",
+        ("v",),
+        (
+            *(Column("v", "key", "v", 0.03), Column("lsn", "order", "t", 0.1), Column("op", "text", None, 0.3)),
+            *(Column("m", "key", "m", 0.1), Column("ts", "moment")),
         ),
         order=("lsn",),
         gone=("op", "x"),
@@ -52,12 +76,30 @@ def logs() -> World:
         ),
     )
     ids, m = col("baskets.ids", TYPES["keys"]), col("people.m")
+    near = Join("visits", "interval", "full", (m,), at=col("people.at"), match=("m",), time="ts", between=_HOURS)
     return World(
         "logs",
-        (people, shops, terms, baskets),
+        (people, badges, visits, shops, terms, baskets),
         (
             Shape(
-                "log_full", "people", ("p",), ("shops_m",), joins={"shops": fk("shops", "full", m)}, change_feed=True
+                "log_full",
+                "people",
+                ("p",),
+                ("shops_m",),
+                joins={"badges": Join("badges", "table", "full"), "shops": fk("shops", "full", m)},
+                change_feed=True,
+            ),
+            Shape(
+                "log_near",
+                "people",
+                ("p",),
+                ("visits_v",),
+                joins={
+                    "visits": near,
+                    "terms": as_of("terms", "left", col("visits.ts"), m),
+                    "shops": Join("shops", "list", elements=col("people.ids", TYPES["keys"])),
+                },
+                change_feed=True,
             ),
             Shape("log_left", "people", ("p",), joins={"shops": fk("shops", "left", m)}, change_feed=True),
             Shape("log_alone", "people", ("p",)),
@@ -80,7 +122,7 @@ def logs() -> World:
                 },
             ),
         ),
-        {"p": (1, 4), "m": (1, 3), "t": (1, 3), "b": (1, 3)},
+        {"p": (1, 4), "m": (1, 3), "t": (1, 3), "b": (1, 3), "v": (1, 4)},
     )
 
 
@@ -89,7 +131,22 @@ def doubled() -> World:
     things = Table(
         "things",
         ("k",),
-        (Column("k", "key", "k", 0.03), Column("name", "text"), Column("m", "key", "m", 0.1), Column("idle", "int")),
+        (
+            *(Column("k", "key", "k", 0.03), Column("name", "text"), Column("m", "key", "m", 0.1)),
+            *(Column("at", "moment"), Column("ids", "keys", "m"), Column("idle", "int")),
+        ),
+        holds=True,
+    )
+    hits = Table(
+        "hits",
+        ("v",),
+        (Column("v", "key", "v", 0.03), Column("m", "key", "m", 0.1), Column("ts", "moment")),
+        holds=True,
+    )
+    rates = Table(
+        "rates",
+        ("m", "since"),
+        (Column("m", "key", "m", 0.03), Column("since", "moment"), Column("n", "int")),
         holds=True,
     )
     dealers = Table("dealers", ("m",), (Column("m", "key", "m", 0.03), Column("name", "text")), holds=True)
@@ -97,14 +154,20 @@ def doubled() -> World:
     m = col("things.m")
     select = cols("k=things.k", "name=things.name", "m=things.m", "dealer=dealers.name", "n=extra.n")
     joins = {"extra": Join("extra", "table", "left"), "dealers": fk("dealers", "left", m)}
+    in_time = {
+        "hits": Join("hits", "interval", "full", (m,), at=col("things.at"), match=("m",), time="ts", between=_HOURS),
+        "rates": as_of("rates", "left", col("hits.ts"), m),
+        "dealers": Join("dealers", "list", elements=col("things.ids", TYPES["keys"])),
+    }
     return World(
         "doubled",
-        (things, dealers, extra),
+        (things, dealers, extra, hits, rates),
         (
             Shape("doubled_both", "things", ("k",), joins=joins, select=select, change_feed=True),
+            Shape("doubled_near", "things", ("k",), ("hits_v",), joins=in_time, change_feed=True),
             Shape("doubled_full", "things", ("k",), ("dealers_m",), joins={"dealers": fk("dealers", "full", m)}),
             Shape("doubled_past", "things", ("k", "valid_from"), past=Past(("name",))),
             Shape("doubled_mirror", "things", ("m",), mirror=Mirror(("m",), "collect")),
         ),
-        {"k": (1, 4), "m": (1, 2)},
+        {"k": (1, 4), "m": (1, 2), "v": (1, 4)},
     )

@@ -29,6 +29,10 @@ INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
+    # A plan's description is its compiled code, of which there is none here. Every other kind writes each kept frame
+    # wherever the plan reads it, and adaptive execution writes it anew with each stage, the first plan beside the last:
+    # for a join of two logs that took minutes.
+    "spark.sql.ui.explainMode": "codegen",
 }
 """Plans interpreted by one task each instead of compiled for two: a third less CPU on tables of ten rows."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,9 +11,10 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
+from kit.pages import CHANGELOGS, read_files
 
 if TYPE_CHECKING:
-    from kit.lab import Lab
+    from kit.lab import Lab, Row
 
 ORDERS = """\
 job: orders_named
@@ -156,3 +159,90 @@ def test_a_lost_feed_is_healed_by_comparison(lab: Lab, more: str) -> None:
     result = lab.run("people")
     assert (result.error, result.sources["customers"].compared) == (None, True)
     assert people(lab) == ({"b": "Bob", "c": "Cid"} | ({"a": "Anna"} if more == LOG else {}))
+
+
+FLAT = """\
+job: orders_flat
+sources:
+  orders: {table: orders, key: order_id}
+  rewritten: {table: rewritten, key: id, latest: {order: [__lsn], delete: "__deleted = 'true'"}}
+  tombstones: {table: tombstones, key: id, latest: {order: [offset], delete: __op IS NULL}}
+from: orders
+join:
+  rewritten: {kind: foreign_key, on: orders.customer_id}
+  tombstones: {kind: foreign_key, on: orders.customer_id}
+select: {order_id: orders.order_id, city: rewritten.city, same: tombstones.city}
+target: {table: orders_flat}
+"""
+NUMBER, TEXT = pa.int64(), pa.string()
+REWRITTEN = {"id": NUMBER, "name": TEXT, "city": TEXT, "__op": TEXT, "__lsn": NUMBER, "__deleted": TEXT}
+TOMBSTONES = {"offset": NUMBER, "id": NUMBER, "name": TEXT, "city": TEXT, "__op": TEXT}
+
+
+class Sink:
+    """Puts Debezium's messages into tables: as the page does it, and as ExtractNewRecordState makes them flat."""
+
+    def __init__(self, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lab, self.patch, self.offset = lab, monkeypatch, 0
+        lab.table("rewritten", "id", REWRITTEN)
+        lab.table("tombstones", "offset", TOMBSTONES)
+
+    def write(self, batch: str) -> None:
+        """Write a batch of the page to all tables."""
+        self.patch.chdir(self.lab.home)
+        self.patch.setattr(sys, "argv", ["debezium.py", batch])
+        self.unwrap(runpy.run_path("debezium.py", run_name="__main__")["batches"][batch])
+
+    def unwrap(self, messages: list[Row]) -> None:
+        """Write messages in both flat forms: `rewrite-with-tombstone` without the key, and `tombstone` with it."""
+        rewritten, tombstones = [], []
+        for message in messages:
+            self.offset += 1
+            value = message["value"] or {"op": None, "after": None}
+            if value["op"] == "t":
+                continue
+            if value["op"] is None:
+                rewritten.append(dict.fromkeys(REWRITTEN))
+            else:
+                about, is_gone = value["after"] or value["before"], str(value["op"] == "d").lower()
+                rewritten.append({**about, "__op": value["op"], "__lsn": value["source"]["lsn"], "__deleted": is_gone})
+            if value["op"] != "d":  # what is left of a delete is the tombstone
+                row = {**(value["after"] or {}), "id": message["key"]["id"]}
+                tombstones.append({"offset": self.offset, "__op": value["op"], **row})
+        self.lab.append("rewritten", *rewritten)
+        self.lab.append("tombstones", *tombstones)
+
+
+def test_a_log_as_debezium_writes_it(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs and messages of docs/changelogs.md, and the flat forms beside them; each comes to a joined table."""
+    for name, text in read_files(CHANGELOGS).items():
+        (lab.home / name).write_text(text, encoding="utf-8")
+    lab.job(FLAT)
+    sink = Sink(lab, monkeypatch)
+
+    def cities(table: str, column: str = "city") -> list[str | None]:
+        return [row[column] for row in sorted(lab.rows(table), key=lambda row: row["order_id"])]
+
+    sink.write("snapshot")
+    assert {job.status for job in lab.run_all().jobs} == {"created"}
+    found = ["Oslo", "Rome", "Graz", None, "Oslo", None, "Oslo"]
+    assert cities("orders_with_customer") == cities("orders_flat") == cities("orders_flat", "same") == found
+
+    # An update, a delete, a key that changes; then old messages again, with new offsets.
+    sink.write("changes")
+    sink.write("again")
+    second = {job.job: job for job in lab.run_all().jobs}
+    found = ["Bergen", None, None, "Graz", "Bergen", None, "Bergen"]
+    assert cities("orders_with_customer") == cities("orders_flat") == found
+    assert cities("orders_flat", "same") == [*found[:2], "Graz", *found[3:]]  # by offset, what came last counts
+    assert second["customer_events"].counts.inserted == 9  # neither tombstones nor truncations are events
+    assert findings(second["orders_flat"]) == [("key_not_null", "rewritten", "warn", 5, 3)]
+
+    # A TRUNCATE has no key: the envelopes tell of it, the flat forms do not.
+    sink.write("truncate")
+    sink.unwrap(runpy.run_path("debezium.py")["changes"][3:])
+    third = {job.job: job for job in lab.run_all(accept=["mass_change"]).jobs}
+    lost = [(f.failed, f.accepted) for f in third["orders_with_customer"].findings if f.expectation == "mass_change"]
+    assert lost == [(4, True)]
+    assert cities("orders_with_customer") == [None, None, None, None, None, "Bonn", None]
+    assert cities("orders_flat") == cities("orders_flat", "same") == [*found[:5], "Bonn", *found[6:]]
