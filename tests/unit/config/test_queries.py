@@ -113,6 +113,14 @@ def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dic
     assert any(all(str(word).lower() in each for word in entry["says"]) for each in said), faults
 
 
+def test_a_name_in_backticks_does_not_end_a_condition_in_parentheses() -> None:
+    sources = {table: table for table in ("products", "merchants", "countries")}
+    of_product = "products AS p LEFT JOIN merchants AS m ON p.`merchant_id` = m.`merchant_id`"
+    rows = f"({of_product}) LEFT JOIN countries AS c ON m.country_code = c.country_code"
+    found, faults = read({"query": f"SELECT p.product_id, c.label FROM {rows}"}, sources)
+    assert (found is not None, faults) == (True, [])
+
+
 def test_any_text_is_a_job_or_has_faults() -> None:
     """Queries of the corpus with words that went, came or changed places: two thousand, the same ones every time."""
     chance = random.Random(535951)
