@@ -105,9 +105,10 @@ class _Names:
             column = find(rest[0], owner.columns[alias]) or (rest[0] if owner.tables is None else None)
             if column is not None:
                 return self._check_fields((alias, column, *rest[1:]), where)
-        if not rest and first.lower() in owner.merged:
-            return owner.merged[first.lower()]
+        merged, joined = owner.merged.get(first.lower(), ((), set())) if not rest else ((), set())
         holders = [each for each in self.scope if find(first, owner.columns[each]) is not None]
+        if merged and joined.issuperset(holders):
+            return merged
         if len(holders) > 1:
             named = " or ".join(f"{each}.{first}" for each in holders)
             raise ExpressionError(f"{first!r} {where} is ambiguous; write {named}")
@@ -159,7 +160,7 @@ class _Resolver:
     tables: Mapping[str, dict[str, DataType]] | None  # the columns of the query's aliases
     at_a_glance: bool = False  # expressions are not read, which needs no parser
     faults: list[tuple[int, str]] = field(default_factory=list)
-    merged: dict[str, Path] = field(default_factory=dict)  # name of USING, in lower case -> what it is now
+    merged: dict[str, tuple[Path, set[str]]] = field(default_factory=dict)  # name of USING -> (what it is, its tables)
     members: list[str] = field(default_factory=list)  # the driving table, and those that table joins have added
     # The sets of members that a row may have so far; rows that only a foreign-key join's lookup has are none of them.
     patterns: set[frozenset[str]] = field(default_factory=set)
@@ -434,7 +435,7 @@ class _Resolver:
         spelt = {name.lower(): name for name, _ in (of_right if join.how == "right" else self.visible)}
         first = [(spelt.get(name, name), path) for name, path in merged.items()]
         self.visible = [*first, *(each for each in [*self.visible, *of_right] if each[0].lower() not in merged)]
-        self.merged |= merged
+        self.merged |= {name: (path, {*scope, right}) for name, path in merged.items()}
         if is_table:
             return {"kind": "table", "how": join.how}
         return {"kind": "foreign_key", "on": [side.text for side in sides], "how": join.how}
@@ -442,8 +443,7 @@ class _Resolver:
     def _merge(self, how: str, left: Path, right: Path, part: int | None) -> Path:
         """Return what a name of USING is behind the join."""
         if part is not None:
-            names = self.key[self.driving]
-            return ("key",) if len(names) == 1 else ("key", names[part])
+            return ("key",) if len(self.key[self.driving]) == 1 else ("key", self.key[self.driving][part])
         if how == "full":
             return (_WRITTEN, f"coalesce({_write_path(left)}, {_write_path(right)})")
         return right if how == "right" else left

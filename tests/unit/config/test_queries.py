@@ -121,6 +121,19 @@ def test_a_name_in_backticks_does_not_end_a_condition_in_parentheses() -> None:
     assert (found is not None, faults) == (True, [])
 
 
+@pytest.mark.parametrize(
+    ("select", "on", "column"),
+    [("customer_id", "o.customer_id = a.customer_id", 20), ("mail", "customer_id = a.customer_id", 105)],
+)
+def test_a_bare_name_behind_using_is_none_of_a_later_table(select: str, on: str, column: int) -> None:
+    """Spark refuses it as ambiguous, too."""
+    rows = f"orders o LEFT JOIN customers c USING (customer_id) LEFT JOIN accounts a ON {on}"
+    sources = {table: table for table in ("orders", "customers", "accounts")}
+    _, faults = read({"query": f"SELECT o.order_id, {select} FROM {rows}"}, sources)
+    said = "'customer_id' is ambiguous; write o.customer_id or c.customer_id or a.customer_id"
+    assert [(each.where, each.message) for each in faults] == [(f"q:1:{column}", said)]
+
+
 def test_any_text_is_a_job_or_has_faults() -> None:
     """Queries of the corpus with words that went, came or changed places: two thousand, the same ones every time."""
     chance = random.Random(535951)
