@@ -150,7 +150,7 @@ class _Writer:
         driving = self.tables[self.shape.driving].key
         for part, name in enumerate(self.tables[alias].key):
             merged, holders = self.merged.get(name.lower()), self._holders(name)
-            if merged is not None and not {*holders} <= self.hidden[name.lower()]:
+            if merged is not None and not self._means(name, holders):
                 return False
             if merged is None and len(holders) != 1:
                 return False
@@ -160,6 +160,12 @@ class _Writer:
             if join.kind != "table" and (not join.on[part].is_path or path != _split(join.on[part])):
                 return False
         return True
+
+    def _means(self, name: str, holders: Sequence[str]) -> bool:
+        """Tell whether a name of USING means still what it was joined by: the key, where it is that in every row."""
+        owners = self.hidden[name.lower()]
+        is_key = self.merged[name.lower()][0] == "key"
+        return owners.issuperset(holders) and (not is_key or all(each & owners for each in self.patterns))
 
     def _on(self, alias: str, join: Join) -> str:
         """Write the condition of a join."""
@@ -177,7 +183,8 @@ class _Writer:
     def _columns(self, select: dict[str, Expr]) -> str:
         """Write the columns, with a star where they are those of one."""
         wanted = [(name, self._resolve(expr)) for name, expr in select.items()]
-        if wanted == self.visible and self._decides(0.9, "star"):
+        is_clear = all(self._means(name, ()) for name, path in self.visible if path[0] == "key")
+        if wanted == self.visible and is_clear and self._decides(0.9, "star"):
             self.is_same &= self.shape.select is None
             return "*"
         self.is_same &= self.shape.select is not None or not self.shape.joins
@@ -292,7 +299,7 @@ class _Writer:
         alone = [each for each in self.members if all(each in pattern for pattern in self.patterns)]
         alone = alone if own else [each for each in alone if each != self.shape.driving]
         bare = [name for name, path in self.merged.items() if path == ("key", self._key_name(part))]
-        bare = [name for name in bare if {*self._holders(name, scope)} <= self.hidden[name]]
+        bare = [name for name in bare if self._means(name, self._holders(name, scope))]
         if bare and self.how.random() < 0.6:
             return self._name(self.how.choice(bare))
         if alone and (len(self.members) == 1 or self.how.random() < 0.3):

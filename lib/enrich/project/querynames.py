@@ -9,7 +9,7 @@ jobs without tables. `rewrite` writes the whole, once the tables' columns are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -107,7 +107,7 @@ class _Names:
                 return self._check_fields((alias, column, *rest[1:]), where)
         merged, joined = owner.merged.get(first.lower(), ((), set())) if not rest else ((), set())
         holders = [each for each in self.scope if find(first, owner.columns[each]) is not None]
-        if merged and joined.issuperset(holders):
+        if merged and joined.issuperset(holders) and (merged[0] != "key" or owner.covers(joined)):
             return merged
         if len(holders) > 1:
             named = " or ".join(f"{each}.{first}" for each in holders)
@@ -350,9 +350,9 @@ class _Resolver:
 
     def _cover(self, mark: _Mark | None) -> int | None:
         """Return the part of the key that an expression is in every row so far."""
-        return mark[0] if mark is not None and self._covers(mark[1]) else None
+        return mark[0] if mark is not None and self.covers(mark[1]) else None
 
-    def _covers(self, aliases: frozenset[str]) -> bool:
+    def covers(self, aliases: Set[str]) -> bool:
         """Tell whether one of these members is in every row so far."""
         return all(each & aliases for each in self.patterns)
 
@@ -387,7 +387,7 @@ class _Resolver:
 
         def is_key(node: exp.Expr | None) -> bool:
             mark = marks.get(id(node))
-            return mark is not None and len(self.members) > 1 and self._covers(mark[1])
+            return mark is not None and len(self.members) > 1 and self.covers(mark[1])
 
         for node in list_nodes(reading.tree):
             is_top = is_key(node) and not is_key(node.parent)
@@ -572,15 +572,15 @@ class _Resolver:
             columns = [(name, (alias, name)) for name in self.columns[alias]] if alias else self.visible
             for name, path in columns:
                 kind = self.columns[path[0]].get(path[1]) if len(path) > 1 and path[0] in self.columns else None
+                if path[0] == "key" and not self.covers(self.merged[name.lower()][1]):
+                    self.fault(item.at, f"{name} of this star is not the key in every row any more; name the columns")
                 if kind != "void":  # it has no type yet, and comes when it has one
                     yield name, _write_path(path), alias or "*"
             return
         side = self._read(item.tokens, scope, item.at)
-        if side is None:
-            return
-        if item.name is not None:
+        if side is not None and item.name is not None:
             yield item.name, side.text, ""
-        elif not self.at_a_glance:  # more is told when it is read
+        elif side is not None and not self.at_a_glance:  # more is told when it is read
             self.fault(item.at, "an expression needs an alias: write AS and the column's name behind it")
 
     def _check_identity(self, parts: Mapping[str, Any], select: Mapping[str, str]) -> None:

@@ -134,6 +134,24 @@ def test_a_bare_name_behind_using_is_none_of_a_later_table(select: str, on: str,
     assert [(each.where, each.message) for each in faults] == [(f"q:1:{column}", said)]
 
 
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ("customer_id AS id, nickname", "'customer_id' is ambiguous; write c.customer_id or p.customer_id"),
+        ("*", "customer_id of this star is not the key in every row any more; name the columns"),
+    ],
+)
+def test_a_name_behind_using_is_not_the_key_of_rows_that_a_later_join_adds(select: str, said: str) -> None:
+    """For Spark it is null in them."""
+    rows = "consents c LEFT JOIN profiles p USING (customer_id) FULL JOIN regions r ON c.customer_id = r.region_code"
+    sources = {table: table for table in ("consents", "profiles", "regions")}
+    text = f"SELECT {select} FROM {rows}"
+    found = read({"query": text.replace("FULL", "LEFT").replace("*", "c.*")}, sources)[1]
+    assert not [each for each in found if "customer_id" in each.message and "one type" not in each.message], found
+    _, faults = read({"query": text}, sources)
+    assert said in {each.message for each in faults}, faults
+
+
 def test_any_text_is_a_job_or_has_faults() -> None:
     """Queries of the corpus with words that went, came or changed places: two thousand, the same ones every time."""
     chance = random.Random(535951)
