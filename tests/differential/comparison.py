@@ -34,6 +34,7 @@ class Tally:
     oracle_comparisons: int = 0
     change_feed_rows: int = 0
     quarantine_rows: int = 0
+    query_runs: int = 0
 
     def add(self, other: Tally) -> None:
         """Add another tally to this one."""

@@ -112,6 +112,17 @@ def _if(condition: Tree, then: Tree, otherwise: Tree) -> Expr:
     return Expr(spark, value, None, duck, like=parts[1])
 
 
+def _same(tree: Tree, other: Tree) -> Expr:
+    """Whether two cells are the same, for which null is one."""
+    first, second = build(tree), build(other)
+    return Expr(
+        f"{first.text} <=> {second.text}",
+        lambda scope: first.fn(scope) == second.fn(scope),
+        TYPES["bool"],
+        f"{first.sql} IS NOT DISTINCT FROM {second.sql}",
+    )
+
+
 def _array(*trees: Tree) -> Expr:
     """An array of text keys."""
     parts = [build(tree) for tree in trees]
@@ -173,6 +184,7 @@ _MAKERS: dict[str, Callable[..., Expr]] = {
     "both": _both,
     "is_null": _is_null,
     "is_not_null": _is_not_null,
+    "same": _same,
     "array": _array,
     "ratio": _ratio,
     "only_where": _only_where,

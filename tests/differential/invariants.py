@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import shutil
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,19 @@ from differential import reader
 from differential.comparison import Tally, Target
 from differential.engines import enrich_engine
 from differential.generator import History, make_histories, make_shared
+from differential.project import write_job
 from differential.spec import Table, World
+from differential.texts import Text
 from differential.trial import Script, Trial
 from enrich.delta.sink import hold_settings
+from enrich.operations.workplace import Workplace
+from enrich.project.querynames import list_sources
 from kit.session import INTERPRETED
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
 
 WINDOWS = 3
 
@@ -154,44 +161,93 @@ def declare(table: Table) -> str:
     return f"SELECT {names} FROM ({ranked}) WHERE n_ = 1 AND {is_there}"
 
 
-def compare_query(trial: Trial, name: str, spark: SparkSession) -> list[str] | None:
-    """Return what differs between a job and itself as a query; None where SQL has no words for it.
-
-    Spark's answer to the query is what target and quarantine contain, and the job written as this query has the same
-    definition: there is nothing to do. Keys that are brought into one form are not compared: Spark does not do that.
-    """
-    project = enrich.load_project(trial.base)
-    job, lake, faults = project.jobs[name], trial.base / "lake", []
-    if any(source.normalise for source in job.sources.values()):
-        return None
-    try:
-        text = enrich.sql(project, name)
-    except enrich.ConfigError:
-        return None
+def open_answers(spark: SparkSession) -> SparkSession:
+    """Return a session for queries beside the engine's, with views of its own and plans that are interpreted."""
     session = spark.newSession()
-    for alias, source in job.sources.items():
-        rows = session.read.format("delta").load(str(lake / source.table))
-        rows.createOrReplaceTempView("table_of_source")
-        session.sql(declare(trial.world.table(source.table))).createOrReplaceTempView(alias)
-    target = trial.targets[name]
-    answer = Counter(map(target.canonical, session.sql(text).toArrow().to_pylist()))
-    quarantine = lake / f"{job.target.table}__quarantine"
+    for name, value in INTERPRETED.items():
+        session.conf.set(name, value)
+    return session
+
+
+def compare_queries(trial: Trial, result: Mapping[str, Any], answers: SparkSession) -> list[str]:
+    """Return what differs between the jobs that are queries now and Spark's answers to their texts.
+
+    The answers are over the sources as declared, at the versions that the run has pinned; what target and quarantine
+    contain is compared. ``answers`` is a session as ``open_answers`` gives it.
+    """
+    reports, faults = {report["job"]: report for report in result["jobs"]}, []
+    shown = _Shown(answers)
+    for name, text in trial.texts.items():
+        places = {trial.shape(name).aliases()[alias]: alias for alias in text.sources.values()}
+        read = {table: reader.version(trial.base / "lake" / table) for table in places}
+        pinned = {table: reports[name]["sources"][alias]["to"] for table, alias in places.items()}
+        assert read == pinned, f"{name}: {read} are no longer the pinned versions {pinned}"
+        _show_tables(trial, {alias: trial.shape(name).aliases()[each] for alias, each in text.sources.items()}, shown)
+        faults += _compare_answer(trial, name, text.query, answers)
+        trial.tally.query_runs += len(trial.histories)
+    return faults
+
+
+@dataclass
+class _Shown:
+    """The rows of tables as they are declared, each table read once."""
+
+    answers: SparkSession
+    rows: dict[str, DataFrame] = field(default_factory=dict)
+
+
+def _show_tables(trial: Trial, tables: Mapping[str, str], shown: _Shown) -> None:
+    """Let queries find the rows of tables as they are declared; ``tables`` has alias -> table."""
+    for alias, table in tables.items():
+        if table not in shown.rows:
+            rows = shown.answers.read.format("delta").load(str(trial.base / "lake" / table))
+            rows.createOrReplaceTempView("table_of_source")
+            shown.rows[table] = shown.answers.sql(declare(trial.world.table(table)))
+        shown.rows[table].createOrReplaceTempView(alias)
+
+
+def _compare_answer(trial: Trial, name: str, text: str, answers: SparkSession) -> list[str]:
+    """Return how the rows of a job differ from those of a query."""
+    target, lake = trial.targets[name], trial.base / "lake"
+    answer = Counter(map(target.canonical, answers.sql(text).toArrow().to_pylist()))
+    quarantine = lake / f"{name}__quarantine"
     held = reader.rows(quarantine) if reader.exists(quarantine) else []
     found = [
-        *reader.rows(lake / job.target.table),
+        *reader.rows(lake / name),
         *(row for row in held if not {"key_not_null", "key_unique"} & {*row["_failed"]}),
     ]
     there = Counter(map(target.canonical, found))
-    if answer != there:
-        missing, surplus = (answer - there).total(), (there - answer).total()
-        faults.append(f"{name}: {missing} rows of the query are missing, {surplus} are too many")
-    file = trial.base / "jobs" / f"{name}.yml"
-    written = yaml.safe_load(before := file.read_text())
-    if "select" in written:
-        parts = {key: value for key, value in written.items() if key not in ("from", "join", "select", "where")}
-        file.write_text(yaml.safe_dump({**parts, "query": text}))
-        status = enrich.run(enrich.load_project(trial.base), [name], spark=spark).jobs[0]
-        file.write_text(before)
-        if status.status != "unchanged":
-            faults.append(f"{name} as a query is {status.status}: {status.error}")
-    return faults
+    if answer == there:
+        return []
+    missing, surplus = (answer - there).total(), (there - answer).total()
+    return [f"{name}: {missing} rows of the query are missing, {surplus} are too many: {text}"]
+
+
+def compare_printed(trial: Trial, answers: SparkSession) -> dict[str, list[str]]:
+    """Return for each job that ``enrich sql`` prints what is wrong with it.
+
+    Spark's answer to the printed query is what the job has made, and the job written as this query is the same job.
+    """
+    project, before = enrich.load_project(trial.base), define_jobs(trial.base)
+    shown, found = _Shown(answers), dict[str, list[str]]()
+    for name, job in project.jobs.items():
+        try:
+            text = enrich.sql(project, name)
+        except enrich.ConfigError:
+            continue
+        _show_tables(trial, {each: job.sources[alias].table for alias, each in list_sources(job).items()}, shown)
+        found[name] = _compare_answer(trial, name, text, answers)
+        if name in trial.texts and trial.texts[name].is_same:
+            printed = Text(text, {source: alias for alias, source in list_sources(job).items()}, is_same=True)
+            write_job(trial.base, trial.world, trial.shape(name), printed)
+    others = {name for name, meaning in define_jobs(trial.base).items() if meaning != before[name]}
+    return {
+        name: [*faults, *["it is another job as it is printed"] * (name in others)] for name, faults in found.items()
+    }
+
+
+def define_jobs(base: Path) -> dict[str, Any]:
+    """Return what each job of a project means, as its definition's hash has it; no JVM."""
+    project = enrich.load_project(base)
+    opened = Workplace(project, [*project.jobs], run_id="")
+    return {name: opened.open_job(job).compiled.meaning for name, job in project.jobs.items()}

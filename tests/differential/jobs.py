@@ -60,8 +60,18 @@ def with_random_jobs(world: World, count: int, seed: int) -> World:
     return replace(world, shapes=(*world.shapes, *map(shape_of, random_jobs(world, count, seed))))
 
 
+def with_random_queries(world: World, count: int, seed: int) -> World:
+    """Return a world of random jobs alone, over the tables of ``world``, for which SQL has words."""
+    rng = random.Random(f"queries/{seed}/{world.name}")
+    jobs = [QueryMaker(world, rng).make(f"random_{seed}_{number}") for number in range(count)]
+    return replace(world, shapes=tuple(map(shape_of, jobs)))
+
+
 class JobMaker(Maker):
     """Makes one job; ``right_key`` is the alias of its right or full foreign-key join."""
+
+    kinds: tuple[float, ...] = (4, 5, 1.5)
+    """How often a join is a table, a foreign-key, and a list join."""
 
     def make(self, name: str) -> Job:
         """Return a job with two to four joins."""
@@ -71,7 +81,7 @@ class JobMaker(Maker):
         self.aliases = {driving.name: driving}
         wanted = rng.choice((2, 3, 3, 4))
         while len(self.joins) < wanted:
-            kind = rng.choices(("table", "foreign_key", "list"), (4, 5, 1.5))[0]
+            kind = rng.choices(("table", "foreign_key", "list"), self.kinds)[0]
             getattr(self, f"_add_{kind}")(driving)
         job = {"name": name, "source": driving.name, "joins": self.joins, "change_feed": rng.random() < 0.5}
         if rng.random() < 0.12 and not self.lists and self.right_key is None:
@@ -210,3 +220,15 @@ class JobMaker(Maker):
         if self.rng.random() < 0.5:  # what stands twice behind its guard is computed once, and not before it
             return ["both", guard, ["both", ["above", ratio, 0], ["above", ratio, -1]]]
         return guard
+
+
+class QueryMaker(JobMaker):
+    """Makes one job for which SQL has words."""
+
+    kinds = (4, 5, 0)
+
+    def _select(self, driving: Table) -> dict[str, Tree]:
+        """Return columns, of which one compares two keys so that null is the same as null."""
+        select = super()._select(driving)
+        ids = [tree for name, tree in select.items() if name.endswith("_id")]
+        return {**select, "same": ["same", *self.rng.sample(ids, 2)]}

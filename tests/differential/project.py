@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 from differential.spec import Join, Mirror, Past, Shape, World, list_watches
+from differential.texts import Text
 
 
 def write_project(base: Path, world: World, rng: random.Random | None = None) -> Path:
@@ -22,12 +23,22 @@ def write_project(base: Path, world: World, rng: random.Random | None = None) ->
     if rng is not None:
         rng.shuffle(shapes)
     for shape in shapes:
-        text = yaml.safe_dump(job_file(world, shape), sort_keys=False, allow_unicode=True, width=200)
-        (base / "jobs" / f"{shape.name}.yml").write_text(text, encoding="utf-8")
+        write_job(base, world, shape)
         (base / "expectations").mkdir(exist_ok=True)
         suite = json.dumps(suite_file(world, shape))
         (base / "expectations" / f"{shape.name}.json").write_text(suite, encoding="utf-8")
     return base
+
+
+def write_job(base: Path, world: World, shape: Shape, text: Text | None = None) -> None:
+    """Write a job's file, as the query ``text`` where one is given."""
+    job = job_file(world, shape)
+    if text is not None:
+        sources = {name: job["sources"][alias] for name, alias in text.sources.items()}
+        job = {name: value for name, value in job.items() if name not in ("from", "join", "select", "where")}
+        job |= {"sources": sources, "query": text.query}
+    written = yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=200)
+    (base / "jobs" / f"{shape.name}.yml").write_text(written, encoding="utf-8")
 
 
 def job_file(world: World, shape: Shape) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from differential.comparison import Failure, Tally, Target, Wanted
 from differential.generator import History, Window
 from differential.model import count_partners, identity, judged, keyless, null_counts, truth
 from differential.pasts import tell_past
-from differential.project import write_project
+from differential.project import write_job, write_project
 from differential.spec import Row, Shape, World, target_types
+from differential.texts import Text, write_text
 from differential.writer import SourceWriter, render_row
 
 Engine = Callable[..., Mapping[str, Any]]
@@ -54,7 +55,8 @@ class Script:
 class Trial:
     """One world with its histories in one project directory.
 
-    ``seen`` keeps (job, window) -> the target's rows; ``world`` is as its tables are now, ``first_world`` as they were.
+    ``seen`` keeps (job, window) -> the target's rows; ``world`` is as its tables are now, ``first_world`` as they were;
+    ``texts`` has the jobs whose files are queries now.
 
     Args:
         base: An empty directory.
@@ -79,6 +81,7 @@ class Trial:
         self.histories = list(self.script.histories)
         self.rng, self.style = random.Random(seed), style
         self.seen: dict[tuple[str, int], list[Row]] = {}
+        self.texts: dict[str, Text] = {}
         self.tally, self.refusals = Tally(histories=len(self.histories)), Counter[str]()
         write_project(base, world, self.rng)
         self.writers = {t.name: SourceWriter(base / "lake" / t.name, t, self.rng) for t in world.tables}
@@ -88,6 +91,10 @@ class Trial:
     def failures(self) -> list[Failure]:
         """All failures, job after job."""
         return [failure for target in self.targets.values() for failure in target.failures]
+
+    def shape(self, name: str) -> Shape:
+        """Return the job called ``name``."""
+        return next(shape for shape in self.world.shapes if shape.name == name)
 
     def fork(self, base: Path) -> Trial:
         """Return a copy of this trial, files and all, in the new directory ``base``."""
@@ -99,7 +106,7 @@ class Trial:
             for name, target in self.targets.items()
         }
         other.writers = {name: writer.fork(base / "lake" / name) for name, writer in self.writers.items()}
-        other.tally, other.seen = Tally(histories=len(self.histories)), {}
+        other.tally, other.seen, other.texts = Tally(histories=len(self.histories)), {}, dict(self.texts)
         return other
 
     def play(self) -> list[Failure]:
@@ -108,6 +115,23 @@ class Trial:
             changed = self.write(window)
             self.run(window, changed)
         return self.failures
+
+    def write_queries(self, seed: int, turn: int) -> None:
+        """Write each job that is a query as one, in other words each turn.
+
+        Not those that show all columns of tables whose columns change: the query would name those of now.
+        """
+        for shape in self.world.shapes:
+            text = write_text(self.world, shape, f"{seed}/{shape.name}", turn)
+            if text is not None and not (self.script.alterations and shape.select is None):
+                self.texts[shape.name] = text
+                write_job(self.base, self.world, shape, text)
+
+    def write_in_other_words(self) -> None:
+        """Write each job that is a query in the words that are no query, where these have the same definition."""
+        for shape in self.world.shapes:
+            if shape.name in self.texts and self.texts[shape.name].is_same:
+                write_job(self.base, self.world, shape)
 
     def write(self, window: int) -> set[int]:
         """Commit one window of every history; return the histories that changed something."""

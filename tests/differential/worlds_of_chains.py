@@ -93,6 +93,17 @@ NAMED: tuple[dict[str, Any], ...] = (
         right_key=["lands_c"],
         change_feed=True,
     ),
+    # As a query, a star: no other table lacks the columns that all sources have.
+    _job(
+        "starred",
+        "back_by_full",
+        {"extra": _table("extra", "left")},
+        {
+            "k": "key",
+            **{name: f"back_by_full.{name}" for name in ("lines_k", "stock_k", "maker")},
+            **{name: f"extra.{name}" for name in ("m", "c", "name", "n", "idle", "rid")},
+        },
+    ),
     # What a condition keeps out must not fail.
     _job(
         "guarded",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +14,15 @@ from jsonschema import Draft7Validator
 
 import enrich
 from enrich.report.models import build_schema
-from kit.project import hold_nulls
+from kit.lab import Lab
+from kit.project import ROOT, hold_nulls
+from upgrade.project import JOBS
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from enrich.report.models import JobDiff
     from kit.command import Call
-    from kit.lab import Lab
 
 JOB = """\
 job: customers
@@ -33,8 +37,8 @@ target: {table: customers}
 """
 
 
-def diff(lab: Lab, **how: Any) -> JobDiff:
-    found = enrich.diff(enrich.load_project(lab.home), "customers", spark=lab.spark, **how)
+def diff(lab: Lab, job: str = "customers", **how: Any) -> JobDiff:
+    found = enrich.diff(enrich.load_project(lab.home), job, spark=lab.spark, **how)
     Draft7Validator(build_schema("diff")).validate(json.loads(json.dumps(found.to_dict())))
     return found
 
@@ -109,7 +113,7 @@ def test_a_source_that_is_new_is_taken_as_it_is(shop: Lab) -> None:
     assert (rows(found), differing(found)) == ((0, 0, 0), {"x": ("added", None)})
 
 
-def test_with_another_deployment_both_targets_are_taken_as_they_stand(shop: Lab) -> None:
+def test_with_another_deployment_both_targets_are_taken_as_they_stand(shop: Lab, call: Call) -> None:
     conf = (shop.home / "conf" / "dev.yml").read_text()
     (shop.home / "conf" / "prod.yml").write_text(conf)
     (shop.home / "conf" / "prod.yml").write_text(conf.replace("lake: ./lake", "lake: ./other"))
@@ -123,3 +127,56 @@ def test_with_another_deployment_both_targets_are_taken_as_they_stand(shop: Lab)
     found = diff(shop, other="prod")
     assert (rows(found), differing(found)) == ((0, 1, 1), {"email": (None, 1), "n": (None, 1), "m": (None, 1)})
     assert (found.with_deployment, found.with_version, found.exit_code) == ("prod", found.target_version - 1, 6)
+    ended = call("diff", "customers", "--with", "prod", "--output", "json")
+    assert (ended.exit_code, json.loads(ended.stdout)) == (6, found.to_dict())
+    assert call("diff", "customers", "--with", "nowhere").exit_code == 2
+
+
+FIRST_ADDRESS = """\
+elements: 'slice(persons.address_ids, 1, 1)'}
+select: {person_id: persons.person_id, address_ids: addresses}"""
+COUNTED = """\
+job: products_of_merchants
+sources: {p: {table: products, key: product_id}}
+query: SELECT merchant_id, count(*) AS products FROM p GROUP BY merchant_id
+target: {table: products_of_merchants}
+"""
+
+
+@pytest.fixture
+def every_kind(tmp_path: Path, interpreted: SparkSession) -> Lab:
+    """A lake with a job of every kind, which an earlier state of enrich has run; only the groups are run here."""
+    with tarfile.open(next(iter(sorted((ROOT / "tests" / "upgrade").glob("lake-*.tar.xz"))))) as packed:
+        packed.extractall(tmp_path, filter="data")
+    lab = Lab(tmp_path / "project", interpreted)
+    lab.job(COUNTED)
+    done = lab.run("products_of_merchants")
+    assert done.status == "created", done.error
+    return lab
+
+
+def test_every_kind_of_job_is_told_what_it_would_change(every_kind: Lab) -> None:
+    """Each job's file says something else than what the target was made by."""
+    changed = {
+        "products_with_merchant": ("merchants.name", "upper(merchants.name)"),
+        "persons_with_addresses": (
+            "elements: persons.address_ids}",
+            FIRST_ADDRESS,
+        ),
+        "merchants_history": ("from: merchants\n", "from: merchants\nhistory: {columns: [name]}\n"),
+        "email_mirror": ("conflict: first", "conflict: collect"),
+        "products_of_merchants": ("count(*)", "count(*) FILTER (WHERE product_id > 2)"),
+    }
+    told = {}
+    for name, (before, after) in changed.items():
+        every_kind.job((JOBS | {"products_of_merchants": COUNTED})[name].replace(before, after))
+        found = diff(every_kind, name)
+        assert (found.exit_code, found.definition_changed) == (6, True), name
+        told[name] = rows(found), differing(found)
+    assert told == {
+        "products_with_merchant": ((0, 0, 5), {"merchant": (None, 5)}),
+        "persons_with_addresses": ((0, 0, 1), {"address_ids": (None, 1)}),
+        "merchants_history": ((0, 0, 0), {"country": ("gone", None)}),
+        "email_mirror": ((0, 0, 4), {"customer_id": ("type", 4)}),
+        "products_of_merchants": ((0, 0, 3), {"products": (None, 3)}),
+    }

@@ -620,7 +620,7 @@ class _Reader:
         at, using = first.start, []
         if self.take("on"):
             at = self.token.start
-            on = self._take_expression("," if not in_brackets else "", in_brackets=in_brackets)
+            on = self._take_expression(",", in_brackets=in_brackets)
             if not on:
                 self.fail("a condition is missing behind ON")
         elif self.take("using", "("):

@@ -9,7 +9,7 @@ jobs without tables. `rewrite` writes the whole, once the tables' columns are th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -105,9 +105,10 @@ class _Names:
             column = find(rest[0], owner.columns[alias]) or (rest[0] if owner.tables is None else None)
             if column is not None:
                 return self._check_fields((alias, column, *rest[1:]), where)
-        if not rest and first.lower() in owner.merged:
-            return owner.merged[first.lower()]
+        merged, joined = owner.merged.get(first.lower(), ((), set())) if not rest else ((), set())
         holders = [each for each in self.scope if find(first, owner.columns[each]) is not None]
+        if merged and joined.issuperset(holders) and (merged[0] != "key" or owner.covers(joined)):
+            return merged
         if len(holders) > 1:
             named = " or ".join(f"{each}.{first}" for each in holders)
             raise ExpressionError(f"{first!r} {where} is ambiguous; write {named}")
@@ -159,7 +160,7 @@ class _Resolver:
     tables: Mapping[str, dict[str, DataType]] | None  # the columns of the query's aliases
     at_a_glance: bool = False  # expressions are not read, which needs no parser
     faults: list[tuple[int, str]] = field(default_factory=list)
-    merged: dict[str, Path] = field(default_factory=dict)  # name of USING, in lower case -> what it is now
+    merged: dict[str, tuple[Path, set[str]]] = field(default_factory=dict)  # name of USING -> (what it is, its tables)
     members: list[str] = field(default_factory=list)  # the driving table, and those that table joins have added
     # The sets of members that a row may have so far; rows that only a foreign-key join's lookup has are none of them.
     patterns: set[frozenset[str]] = field(default_factory=set)
@@ -349,9 +350,9 @@ class _Resolver:
 
     def _cover(self, mark: _Mark | None) -> int | None:
         """Return the part of the key that an expression is in every row so far."""
-        return mark[0] if mark is not None and self._covers(mark[1]) else None
+        return mark[0] if mark is not None and self.covers(mark[1]) else None
 
-    def _covers(self, aliases: frozenset[str]) -> bool:
+    def covers(self, aliases: Set[str]) -> bool:
         """Tell whether one of these members is in every row so far."""
         return all(each & aliases for each in self.patterns)
 
@@ -386,7 +387,7 @@ class _Resolver:
 
         def is_key(node: exp.Expr | None) -> bool:
             mark = marks.get(id(node))
-            return mark is not None and len(self.members) > 1 and self._covers(mark[1])
+            return mark is not None and len(self.members) > 1 and self.covers(mark[1])
 
         for node in list_nodes(reading.tree):
             is_top = is_key(node) and not is_key(node.parent)
@@ -434,7 +435,7 @@ class _Resolver:
         spelt = {name.lower(): name for name, _ in (of_right if join.how == "right" else self.visible)}
         first = [(spelt.get(name, name), path) for name, path in merged.items()]
         self.visible = [*first, *(each for each in [*self.visible, *of_right] if each[0].lower() not in merged)]
-        self.merged |= merged
+        self.merged |= {name: (path, {*scope, right}) for name, path in merged.items()}
         if is_table:
             return {"kind": "table", "how": join.how}
         return {"kind": "foreign_key", "on": [side.text for side in sides], "how": join.how}
@@ -442,8 +443,7 @@ class _Resolver:
     def _merge(self, how: str, left: Path, right: Path, part: int | None) -> Path:
         """Return what a name of USING is behind the join."""
         if part is not None:
-            names = self.key[self.driving]
-            return ("key",) if len(names) == 1 else ("key", names[part])
+            return ("key",) if len(self.key[self.driving]) == 1 else ("key", self.key[self.driving][part])
         if how == "full":
             return (_WRITTEN, f"coalesce({_write_path(left)}, {_write_path(right)})")
         return right if how == "right" else left
@@ -572,15 +572,15 @@ class _Resolver:
             columns = [(name, (alias, name)) for name in self.columns[alias]] if alias else self.visible
             for name, path in columns:
                 kind = self.columns[path[0]].get(path[1]) if len(path) > 1 and path[0] in self.columns else None
+                if path[0] == "key" and not self.covers(self.merged[name.lower()][1]):
+                    self.fault(item.at, f"{name} of this star is not the key in every row any more; name the columns")
                 if kind != "void":  # it has no type yet, and comes when it has one
                     yield name, _write_path(path), alias or "*"
             return
         side = self._read(item.tokens, scope, item.at)
-        if side is None:
-            return
-        if item.name is not None:
+        if side is not None and item.name is not None:
             yield item.name, side.text, ""
-        elif not self.at_a_glance:  # more is told when it is read
+        elif side is not None and not self.at_a_glance:  # more is told when it is read
             self.fault(item.at, "an expression needs an alias: write AS and the column's name behind it")
 
     def _check_identity(self, parts: Mapping[str, Any], select: Mapping[str, str]) -> None:

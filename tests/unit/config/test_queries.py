@@ -113,6 +113,45 @@ def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dic
     assert any(all(str(word).lower() in each for word in entry["says"]) for each in said), faults
 
 
+def test_a_name_in_backticks_does_not_end_a_condition_in_parentheses() -> None:
+    sources = {table: table for table in ("products", "merchants", "countries")}
+    of_product = "products AS p LEFT JOIN merchants AS m ON p.`merchant_id` = m.`merchant_id`"
+    rows = f"({of_product}) LEFT JOIN countries AS c ON m.country_code = c.country_code"
+    found, faults = read({"query": f"SELECT p.product_id, c.label FROM {rows}"}, sources)
+    assert (found is not None, faults) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("select", "on", "column"),
+    [("customer_id", "o.customer_id = a.customer_id", 20), ("mail", "customer_id = a.customer_id", 105)],
+)
+def test_a_bare_name_behind_using_is_none_of_a_later_table(select: str, on: str, column: int) -> None:
+    """Spark refuses it as ambiguous, too."""
+    rows = f"orders o LEFT JOIN customers c USING (customer_id) LEFT JOIN accounts a ON {on}"
+    sources = {table: table for table in ("orders", "customers", "accounts")}
+    _, faults = read({"query": f"SELECT o.order_id, {select} FROM {rows}"}, sources)
+    said = "'customer_id' is ambiguous; write o.customer_id or c.customer_id or a.customer_id"
+    assert [(each.where, each.message) for each in faults] == [(f"q:1:{column}", said)]
+
+
+@pytest.mark.parametrize(
+    ("select", "said"),
+    [
+        ("customer_id AS id, nickname", "'customer_id' is ambiguous; write c.customer_id or p.customer_id"),
+        ("*", "customer_id of this star is not the key in every row any more; name the columns"),
+    ],
+)
+def test_a_name_behind_using_is_not_the_key_of_rows_that_a_later_join_adds(select: str, said: str) -> None:
+    """For Spark it is null in them."""
+    rows = "consents c LEFT JOIN profiles p USING (customer_id) FULL JOIN regions r ON c.customer_id = r.region_code"
+    sources = {table: table for table in ("consents", "profiles", "regions")}
+    text = f"SELECT {select} FROM {rows}"
+    found = read({"query": text.replace("FULL", "LEFT").replace("*", "c.*")}, sources)[1]
+    assert not [each for each in found if "customer_id" in each.message and "one type" not in each.message], found
+    _, faults = read({"query": text}, sources)
+    assert said in {each.message for each in faults}, faults
+
+
 def test_any_text_is_a_job_or_has_faults() -> None:
     """Queries of the corpus with words that went, came or changed places: two thousand, the same ones every time."""
     chance = random.Random(535951)
