@@ -19,7 +19,7 @@ def random_feeds(count: int) -> dict[str, list[str]]:
     """Return so many jobs by name, each with the jobs and tables that it reads."""
     dice, feeds = random.Random(count), dict[str, list[str]]()
     for number in range(count):
-        known = [*list(feeds)[-12:], *(f"crm.t{dice.randrange(count)}" for _ in range(6))]
+        known = [*list(feeds)[-12:], *(f"crm.consent_events_with_account_{dice.randrange(count)}" for _ in range(6))]
         feeds[f"job{number:03}"] = dice.sample(known, dice.randint(1, 3))
     return feeds
 

@@ -20,10 +20,10 @@ from enrich.report.text import format_verdict
 
 # Others have the fourth, none.
 COLOURS = {"passed": "good", "warned": "warn", "skipped": "warn", "failed": "bad", "blocked": "bad"}
-WIDTH, HEIGHT, _ACROSS, _DOWN, _LINE = 200, 46, 56, 14, 12
+WIDTH, HEIGHT, _ACROSS, _DOWN, _LINE = 224, 46, 56, 14, 12
 _SWEEPS = 4  # how often the boxes of a layer are put beside what they are joined to
 SIZE = WIDTH, HEIGHT
-_LONGEST = 26  # characters of a name in a box; its title has the whole
+_LONGEST = 24  # characters of a name in a box; its title has the whole
 
 
 @dataclass(eq=False)

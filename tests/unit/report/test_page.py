@@ -260,6 +260,8 @@ addEventListener('load', () => {
         const page = frame.contentDocument, root = page.documentElement, over = [];
         const measure = () => over.push(root.scrollWidth - root.clientWidth, ...[...page.querySelectorAll('section')]
             .filter(each => each.checkVisibility()).map(each => each.scrollWidth - each.clientWidth));
+        over.push(...[...page.querySelectorAll('.graph text')].map(each => Math.max(0, Math.ceil(
+            each.getComputedTextLength() + 24 - each.parentNode.querySelector('rect').width.baseVal.value))));
         measure();
         page.querySelectorAll('details').forEach(each => each.open = true);
         measure();
@@ -271,7 +273,10 @@ addEventListener('load', () => {
 
 
 def measure(text: str, home: Path) -> list[list[Any]]:
-    """Return by how many pixels a page, folded or not, is too wide for each of the frames, and its colour there."""
+    """Return by how many pixels a page, folded or not, is too wide for each of the frames, and its colour there.
+
+    A text of the picture that is too wide for its box counts as well.
+    """
     frames = [
         f'<iframe srcdoc="{escape(text)}" style="border: 0; width: {width}px; height: 800px; color-scheme: {scheme}">'
         "</iframe>"
