@@ -44,8 +44,7 @@ class Run:
     publishes: bool = False  # whether what is computed is to be written
     draft: Draft | None = None  # the files of a target that is not there yet; they go when the run ends without it
     seconds: dict[str, float] = field(default_factory=dict)  # stage -> how long it took; fills as the stages end
-    # Whether the run chooses adaptive execution by the number of rows that it is about.
-    adapts: bool = field(init=False)
+    adapts: bool = field(init=False)  # whether the number of rows that it is about chooses adaptive execution
 
     def __post_init__(self) -> None:
         conf = self.session.conf

@@ -28,7 +28,7 @@ from enrich.frames.changes import Keep, NetChanges, RowCounts, Touched
 from enrich.frames.columns import count_with_ranges, drop_nulls, keep_in_ranges, lacks_value, unite
 from enrich.joins import find_kind
 from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
-from enrich.steps.run import Run, build_finding, measure
+from enrich.steps.run import Run, build_finding, compute_once, measure
 
 if TYPE_CHECKING:
     from enrich.joins.history import Ledger
@@ -266,7 +266,8 @@ def _follow(run: Run, alias: str, feed: DataFrame, by: Netting[FeedResult]) -> F
         return by(images.unionByName(read_touched_rows(run, alias, images).withColumns(told)), source, run.keep)
     images = run.keep(net_changes.sum_images(feed.withColumn(COMMIT, F.lit(0).cast("long")), source, COMMIT))
     now = run.keep(read_touched_rows(run, alias, images))
-    found = by(net_changes.follow_rows(images, now, source), source, run.keep)
+    # Kept without their past: plans of joins of logs, with those of the frames that they were made of, had 35 MB of text.
+    found = by(net_changes.follow_rows(images, now, source), source, lambda rows: run.keep(compute_once(rows)))
     assert isinstance(found, NetChanges)  # noqa: S101 - that is what nets
     looked_at, marked = normalise.count_derived(now, source)
     # Rows of one key may come and go while none of them is a row of the source; but the quarantine has them all.
