@@ -266,7 +266,7 @@ def _follow(run: Run, alias: str, feed: DataFrame, by: Netting[FeedResult]) -> F
         return by(images.unionByName(read_touched_rows(run, alias, images).withColumns(told)), source, run.keep)
     images = run.keep(net_changes.sum_images(feed.withColumn(COMMIT, F.lit(0).cast("long")), source, COMMIT))
     now = run.keep(read_touched_rows(run, alias, images))
-    # Kept without their past: plans of joins of logs, with those of the frames that they were made of, had 35 MB of text.
+    # Kept without their past: Spark wrote 35 MB to describe a join of logs, with all that its rows were made of.
     found = by(net_changes.follow_rows(images, now, source), source, lambda rows: run.keep(compute_once(rows)))
     assert isinstance(found, NetChanges)  # noqa: S101 - that is what nets
     looked_at, marked = normalise.count_derived(now, source)
