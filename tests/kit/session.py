@@ -73,7 +73,6 @@ def small_session(*, for_long: bool = False) -> SparkSession:
         "spark.sql.adaptive.enabled": "false",
         "spark.databricks.delta.snapshotPartitions": "1",
         # A description of every plan, for a page that nobody opens.
-        "spark.sql.ui.explainMode": "simple",
         "spark.sql.maxPlanStringLength": "0",
     }
     return get_session(Spark(master="local[2]", conf=conf))

@@ -273,7 +273,8 @@ def report(  # noqa: PLR0913 - its options
         why = job.last.error if job.last is not None and job.verdict != "warned" else None
         if why is None:
             rules = [rule for rule in (job.now.rules if job.now is not None else ()) if rule.verdict == "warned"]
-            failing = "; ".join({f"{text.describe_rule(rule)}, {text.format_rule(rule)}": None for rule in rules})
+            told = (f"{text.describe_rule(rule)}, {text.format_rule(rule)}" for rule in rules)
+            failing = "; ".join(dict.fromkeys(told))
             ask = hints.failing(job.job) if failing else hints.report(job.job)
             why = f"{job.headline}{f' ({failing})' if failing else ''}; `{ask}` says more"
         call.say_failure(f"{job.job}: {job.verdict}: {why}", job.job)

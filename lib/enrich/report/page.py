@@ -64,13 +64,17 @@ def _clean_text(value: Any) -> Any:
 # --- HTML -------------------------------------------------------------------------------------------------------------
 
 
+_FEW = 40  # jobs; the page of more shows first what there is to do, and folds the rest
+
+
 def render_page(report: Report) -> str:
     """Return the page; it works offline, in dark and light, on paper and on a telephone."""
-    nodes = list_nodes(report)
-    pictures = {"whole": draw_picture(nodes), "near": draw_picture(select_near(list_nodes(report)))}
+    nodes, few = list_nodes(report), len(report.jobs) <= _FEW
+    # What is near is cut out of nodes of its own; the page of a few jobs has no use for it.
+    pictures = {"whole": draw_picture(nodes), "near": None if few else draw_picture(select_near(list_nodes(report)))}
     links = {node.name: node for node in nodes if node.number}
     page = _open_templates(html=True).get_template("page.html")
-    return page.render(report=report, **pictures, size=SIZE, alone=False, links=links)
+    return page.render(report=report, few=few, **pictures, size=SIZE, alone=False, links=links)
 
 
 def format_svg(report: Report) -> str:

@@ -69,7 +69,6 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "1",
     "spark.databricks.delta.snapshotPartitions": "1",
     # Nobody looks at descriptions of plans.
-    "spark.sql.ui.explainMode": "simple",
     "spark.sql.maxPlanStringLength": "0",
     # Room for what hundreds of small queries throw away.
     "spark.driver.extraJavaOptions": "-Xms1g -Xmn512m -XX:MetaspaceSize=256m",
