@@ -16,13 +16,14 @@ from enrich.delta import extents
 from enrich.delta.sink import hold_settings
 from enrich.frames import difference, join
 from enrich.frames.columns import Ranges, keep_in_ranges
+from enrich.joins import chain as chains
 from enrich.project.settings import FORCED
 from enrich.steps import rows, run
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
 if TYPE_CHECKING:
-    pass
+    from pyspark.sql import DataFrame
 
 
 def open_shop(lab: Lab) -> None:
@@ -197,35 +198,70 @@ def test_a_large_target_gets_deletion_vectors(shop: Lab) -> None:
     assert titles(shop)[1] == ("new", "merchant 3")
 
 
+def listen_to_places(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Let looks at the keys of a target note what they tell."""
+    found, look = list[str](), difference.place_rows
+
+    def listening(table: DataFrame, known: DataFrame | None, *given: Any) -> DataFrame | None:
+        told = look(table, known, *given)
+        there = "known" if known is not None else "none there"
+        found.append(("some there" if known is None else "not known") if told is None else there)
+        return told
+
+    monkeypatch.setattr(difference, "place_rows", listening)
+    return found
+
+
 @pytest.mark.usefixtures("large_tables")
 def test_new_rows_are_looked_for_by_their_keys_alone(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that has come may be there all the same: its row went in versions that were left out."""
-    found, look = list[bool](), difference.has_rows
-
-    def listening(*given: Any) -> bool:
-        found.append(look(*given))
-        return found[-1]
-
-    monkeypatch.setattr(difference, "has_rows", listening)
+    found = listen_to_places(monkeypatch)
     shop.append("products", {"id": 6, "title": "new", "merchant_id": 3}, {"id": 7, "title": "new", "merchant_id": 9})
     assert shop.run().counts.inserted == 2
-    assert found == [False]
+    assert found == ["none there"]
     checked = enrich.verify(enrich.load_project(shop.home), ["shop"], spark=shop.spark).jobs[0]
     assert (checked.status, checked.state_is_equal) == ("equal", True)
     shop.drop("products", "id = 1")
     shop.append("products", {"id": 1, "title": "again", "merchant_id": 3}, {"id": 8, "title": "new", "merchant_id": 3})
     version = DeltaTable(shop.path("products")).version()
     counts = shop.run(since=f"products=v{version - 1}", allow_gap=True).counts
-    assert (found, counts.inserted, counts.updated) == ([False, True], 1, 1)
+    assert (found, counts.inserted, counts.updated) == (["none there", "some there"], 1, 1)
     shop.change("products", "id = 6", title="'other'")
     assert shop.run().counts.updated == 1
-    assert found == [False, True], "what has changed is there"
+    assert found == ["none there", "some there", "known"], "what has changed is there, and what it was is at hand"
     assert {key: titles(shop)[key] for key in (1, 6, 7, 8)} == {
         1: ("again", "merchant 3"),
         6: ("other", "merchant 3"),
         7: ("new", None),
         8: ("new", "merchant 3"),
     }
+
+
+@pytest.mark.usefixtures("large_tables")
+def test_what_rows_were_is_joined_and_not_read_where_a_lookup_changes(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, join_before = listen_to_places(monkeypatch), chains._join_before
+    shop.put("merchants", {"id": 2, "name": "renamed"})
+    shop.put("products", {"id": 1, "title": "moved", "merchant_id": 2})
+    assert shop.run().counts.updated == 3
+    assert found == ["known"]
+    assert {key: titles(shop)[key] for key in (1, 2, 5)} == {
+        1: ("moved", "renamed"),
+        2: ("product 2", "renamed"),
+        5: ("product 5", "renamed"),
+    }
+
+    # A row that is there for another reason than the sources is read.
+    def lose_rows(*given: Any) -> tuple[DataFrame, Any]:
+        before, partners = join_before(*given)
+        return before.limit(1), partners
+
+    monkeypatch.setattr(chains, "_join_before", lose_rows)
+    shop.put("merchants", {"id": 2, "name": "again"})
+    assert shop.run().counts.updated == 3
+    assert found == ["known", "not known"]
+    assert {titles(shop)[key][1] for key in (1, 2, 5)} == {"again"}
 
 
 def run_four_times(lab: Lab) -> None:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -98,7 +98,11 @@ class Range:
     least: Any
     most: Any
     is_day: bool = False  # dates are days since 1970, because Python has not all dates
-    values: tuple[int, ...] = ()  # all of them, where a read looks for each
+    values: tuple[int, ...] = ()  # all of them, where a read may look for each
+
+
+LISTED = 2000
+"""Pages of all columns together that are looked for one by one: with 5,000, that costs more than it spares."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +116,21 @@ class Affected:
     ranges: Mapping[str, Range] = field(default_factory=dict)  # of parts of ``left`` by which files are skipped
     # Of the driving source or the lookup of a table join: affected rows that need not be read.
     known: Mapping[str, KnownRows] = field(default_factory=dict)
-    # __enrich_k* and the driving source's struct, of rows that went: they are joined for their partners alone.
+    # __enrich_k* and the driving source's struct, of rows that went: joined, they are the target's rows before.
     went: DataFrame | None = None
     # Alias -> the rows of a large lookup that these may refer to, of those that a join has asked for.
     narrowed: dict[str, DataFrame] = field(default_factory=dict)
+
+    def limit_ranges(self, width: int) -> Mapping[str, Range]:
+        """Return the ranges for a read of so many columns, with no values where these lead to too many places."""
+        few = {name for name, each in self.ranges.items() if len(each.values) * width <= LISTED}
+        return {name: each if name in few else replace(each, values=()) for name, each in self.ranges.items()}
+
+    def has_few_places(self, width: int) -> bool:
+        """Tell whether a read of so many columns looks for each key by itself."""
+        return (
+            self.count == 1 or 0 < max([len(each.values) for each in self.ranges.values()], default=0) * width <= LISTED
+        )
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from enrich.base.spec import (
     name_right_key,
     quote,
 )
+from enrich.frames.changes import Keep
 from enrich.frames.columns import (
     PARTS,
     WriteRow,
@@ -114,10 +115,31 @@ def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, o
     return rows.join(renamed, on=reduce(and_, same) & only, how=how)
 
 
-def has_rows(table: DataFrame, identity: Identity, affected: Affected) -> bool:
-    """Tell whether a table has rows of the affected keys; only the identity's columns are read."""
-    keys = table.select(*[part.alias(name) for name, part in identity.of().items()])
-    return bool(aggregate(_keep_affected(keys, affected, identity), F.count("*"))[0])
+def place_rows(
+    table: DataFrame, known: DataFrame | None, identity: Identity, affected: Affected, keep: Keep
+) -> DataFrame | None:
+    """Return a table's rows of the affected keys by a read of its keys alone; None where that does not tell them.
+
+    In: ``table``, its columns and ``PLACE``; ``known``, the identity's columns and the table's, of rows that it has, by
+    other knowledge than its own, as far as it has rows of their keys.
+    """
+    if PLACE not in table.columns:
+        return None
+    names = identity.names
+    keys = table.select(*[part.alias(name) for name, part in identity.of().items()], PLACE)
+    there = _keep_affected(keys, affected, identity, len(names) + 1)
+    if known is None:
+        there = keep(there)
+        return None if aggregate(there, F.count("*"))[0] else table.limit(0)
+    ours, theirs = (
+        {each.name: each.dataType.simpleString() for each in rows.schema.fields}
+        for rows in (known.drop(*names), table.drop(PLACE))
+    )
+    if ours != theirs:
+        return None
+    there = keep(there.join(known.withColumn(_THERE, F.lit(1)), on=names, how="left"))
+    rows, told = aggregate(there, F.count("*"), F.count(_THERE))
+    return there.drop(_THERE, *names) if rows == told else None
 
 
 # --- What has to be written -----------------------------------------------------------------------------------------
@@ -222,7 +244,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         found = fresh.withColumns({**dict.fromkeys([_THERE, _EQUAL, *leaving], F.lit(0)), _EMPTIED: F.lit(False)})
     else:
         stale = _pack_old(table, identity, [new.schema[name] for name in columns], keep_old=keep_old)
-        stale = stale if affected is None else _keep_affected(stale, affected, identity)
+        stale = stale if affected is None else _keep_affected(stale, affected, identity, len(columns))
         was = None if remember is None else _take_image(_OLD, columns, remember)
         found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was, write_row=write_row)
         found = _count_copies(found, names) if has_copies else found
@@ -279,10 +301,10 @@ def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> 
     return F.expr(call("struct", *[" AS ".join([each, quote(name)]) for name, each in seen.items()]))
 
 
-def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
-    """Keep the old rows of affected keys, and those of another identity."""
+def _keep_affected(old: DataFrame, affected: Affected, identity: Identity, width: int) -> DataFrame:
+    """Keep the old rows of affected keys, and those of another identity; ``width``: how many columns are read."""
     # Behind a right or full join the left key may be null.
-    near = old if identity.right else keep_in_ranges(old, affected.ranges)
+    near = old if identity.right else keep_in_ranges(old, affected.limit_ranges(width))
     kinds = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
     # Few keys are sent to every task, or all rows of the table would be shuffled; uncounted ones (0) may be many.
     is_small = 0 < affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)

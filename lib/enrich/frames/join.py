@@ -165,14 +165,15 @@ class Sources:
             assert found is not None  # noqa: S101 - all rows are known
             return found
         keys = zip(name_left_key(len(names)), names, strict=True)
-        ranges = {name: affected.ranges[key] for key, name in keys if key in affected.ranges}
+        known_ranges = affected.limit_ranges(len(self.spec.sources[alias].columns))
+        ranges = {name: known_ranges[key] for key, name in keys if key in known_ranges}
         rows = self.frame_of(alias, names, wanted.toDF(*names), ranges)
         return rows if found is None else found.unionByName(rows)
 
 
 ALIVE = "__enrich_alive"
 WENT = "__enrich_went"
-"""Whether a row is one that went: it is joined beside the rows that are there, for its partners alone."""
+"""Whether a row is one that went: it is joined beside those that are there, and tells what they were before."""
 VERDICT = "__enrich_verdict"  # why a reference whose values the lookup has has a partner, or why not: a reason
 SALT, _ZERO = "__enrich_salt", "__enrich_zero"
 """Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
@@ -189,7 +190,7 @@ def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
     rows = add_key(spec, apply_steps(sources, affected, spec.steps))
     identity = list_identity(rows)
     if WENT in rows.columns:
-        identity, rows = [*identity, WENT], rows.withColumn(ALIVE, F.col(ALIVE) & ~F.col(WENT))
+        identity = [*identity, WENT]
     # A row that the condition keeps out must not fail in an expression that the condition guards.
     outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
     rows = rows.withColumn(LIVE, meet_condition(spec))
@@ -296,9 +297,7 @@ def look_up(sources: Sources, step: Step, affected: Affected | None, parts: int)
         names = name_reference(parts)
         keys = F.broadcast(find_references(sources, step, affected).select(*names).distinct())
         found = sources.frame_of(step.alias, [n for n in lookup.columns if n != step.alias], keys, {})
-        others = [each for each in sources.spec.steps if each.alias in sources.large]
-        decides = any(step.alias == each.alias for of in others for each in list_deciding_steps(sources.spec, of))
-        sources.narrowed[step.alias] = sources.keep(found) if decides or step.at is not None else found
+        sources.narrowed[step.alias] = sources.keep(found)
     return sources.narrowed[step.alias]
 
 

@@ -187,7 +187,11 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
         frame = join.join_all(run.sources_for(affected), joined)
         frame, counted, tally = keep_rows(run, frame, *join.list_sums(frame, spec.steps), drafts=not asks)
     found, partners, were = join.read_sums(counted, spec.steps)
-    frame = frame if were is None else frame.where(~F.col(join.WENT)).drop(join.WENT)
+    before = None
+    if were is not None:
+        before, frame = (frame.where(each).drop(join.WENT) for each in (F.col(join.WENT), ~F.col(join.WENT)))
+    elif affected is not None and _are_wanted_before(run, spec, changed, affected):
+        before, were = _join_before(run, spec, changed, affected)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
     counts = Counts(
@@ -195,13 +199,34 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
         null_foreign_keys=sum(each.null_references for each in lookups.values()) - ids,
         null_list_ids=ids,
     )
-    return Rows(frame, counts, lookups=lookups, went=were, tally=tally)
+    return Rows(frame, counts, lookups=lookups, went=were, before=before, tally=tally)
+
+
+def _are_wanted_before(run: Run, spec: JoinSpec, changed: Changes, affected: Affected) -> bool:
+    """Tell whether a join of the affected rows as they were costs less than to read them in the target."""
+    plan = run.plan
+    if plan.recorded_state is None or changed.again or changed.have_come(spec.driving, affected):
+        return False
+    adds = spec.right_step() is not None or spec.interval_step is not None
+    return (
+        run.wants_places and not adds and run.are_few(affected.count) and not affected.has_few_places(len(spec.columns))
+    )
+
+
+def _join_before(
+    run: Run, spec: JoinSpec, changed: Changes, affected: Affected
+) -> tuple[DataFrame, dict[str, LookupState]]:
+    """Join the affected rows as they were at the window's start, and count the partners that they had."""
+    sources, rows, opened = _find_before(run, spec, changed, affected, _list_touched(spec, changed))
+    with run.joining(None if opened else affected):
+        frame = run.keep(join.join_all(sources, rows))
+        return frame, join.read_sums(aggregate(frame, *join.list_sums(frame, spec.steps)), spec.steps).now
 
 
 def _find_rows_that_went(run: Run, spec: JoinSpec, changed: Changes, affected: Affected | None) -> DataFrame | None:
     """Return the affected driving rows as they were, where these few are all that has changed, and joins add no rows.
 
-    Joined beside those that came, they tell how joins went before without a query of its own.
+    Joined beside those that came, they tell how joins went before, and what the target has, without a query of its own.
     """
     is_few = affected is not None and run.plan.recorded_state is not None and run.are_few(affected.count)
     is_alone = [*changed.differing] == [spec.driving] and _take_counts(spec, changed) is not None
@@ -270,8 +295,23 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
     if changed.have_come(spec.driving, affected) and not spec.sources[spec.driving].trusted:
         return {alias: recorded[alias] + each for alias, each in now.items()}  # no such row was there before
     steps = _list_touched(spec, changed)
-    # At the window's start a source was what it is, without the rows of its changed keys, and with those that have
-    # gone: no older version is opened, but where the feed does not tell.
+    sources, rows, opened = _find_before(run, spec, changed, affected, steps)
+    with run.joining(None if opened else affected):
+        were = _count_partners(sources, rows, steps)
+    return {
+        alias: recorded[alias] + (each + -were[alias] if alias in were else LookupState())
+        for alias, each in now.items()
+    }
+
+
+def _find_before(
+    run: Run, spec: JoinSpec, changed: Changes, affected: Affected, steps: Sequence[Step]
+) -> tuple[Sources, Affected, bool]:
+    """Return the sources and the affected rows at the window's start, and whether an older version is opened for that.
+
+    A source was what it is, without the rows of its changed keys, and with those that have gone: none is opened but
+    where the feed does not tell. ``steps``: those whose lookups may have been others.
+    """
     sources = run.sources_for(affected)
     names = name_left_key(len(spec.key_columns))
     sharing, snapshots, known, opened = specs.list_sharing(spec), dict(sources.snapshots), {}, False
@@ -297,13 +337,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Look
             stayed = stayed.join(keys, on=[*parts], how="left_anti").drop(*parts)
             snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
     same = {alias: rows for alias, rows in sources.narrowed.items() if alias not in {step.alias for step in steps}}
-    sources = replace(sources, snapshots=snapshots, narrowed=same, tables={})
-    with run.joining(None if opened else affected):
-        were = _count_partners(sources, replace(affected, known=known), steps)
-    return {
-        alias: recorded[alias] + (each + -were[alias] if alias in were else LookupState())
-        for alias, each in now.items()
-    }
+    return replace(sources, snapshots=snapshots, narrowed=same, tables={}), replace(affected, known=known), opened
 
 
 def _list_touched(spec: JoinSpec, changed: Changes) -> list[Step]:

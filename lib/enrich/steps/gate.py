@@ -34,6 +34,7 @@ class JudgedRows:
     verdict: SuiteVerdict | None = None
     # What ``mark_rows`` counts over ``good``, where that is known already.
     tally: Mapping[str, int] = field(default_factory=dict)
+    before: DataFrame | None = None  # the same of the target as it is, and what is quarantined; None: nobody knows
 
     @property
     def findings(self) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
@@ -130,7 +131,7 @@ def _find_shared_keys(run: Run, rows: Rows) -> list[Finding]:
     if not sources:
         return []
     identity = identify_rows(run.plan).names
-    grouped = changes.count_by_key(select_live_rows(run, rows).select(*identity))
+    grouped = changes.count_by_key(select_live_rows(run, rows.frame).select(*identity))
     if grouped.where(F.col(changes.ROWS) > F.col(changes.KEYS)).isEmpty():
         return []
     counted = changes.count_rows(*[(run.read_source(each.alias), each, True) for each in sources])
@@ -182,10 +183,11 @@ def judge_rows(run: Run, rows: Rows, affected: Affected | None) -> JudgedRows:
     """Hold the affected rows against the job's suite, but for the rules about the whole target: ``judge_target``."""
     from enrich.quality.judge import judge
 
-    live = select_live_rows(run, rows)
+    live = select_live_rows(run, rows.frame)
+    before = None if rows.before is None else select_live_rows(run, rows.before)
     suite = run.plan.judging_suite
     if suite is None:
-        return JudgedRows(live, None, tally=rows.tally)
+        return JudgedRows(live, None, tally=rows.tally, before=before)
     verdict = judge(
         live.select(*_order_columns(run)),
         suite,
@@ -194,10 +196,10 @@ def judge_rows(run: Run, rows: Rows, affected: Affected | None) -> JudgedRows:
         whole=bool(rows.tally),
     )
     if verdict.reasons is None:
-        return JudgedRows(live, None, verdict, rows.tally)
+        return JudgedRows(live, None, verdict, rows.tally, before)
     labelled = run.keep(live.withColumn(FAILED_COLUMN, verdict.reasons))
     is_good = F.size(FAILED_COLUMN) == 0
-    return JudgedRows(labelled.where(is_good).drop(FAILED_COLUMN), labelled.where(~is_good), verdict)
+    return JudgedRows(labelled.where(is_good).drop(FAILED_COLUMN), labelled.where(~is_good), verdict, before=before)
 
 
 def judge_target(

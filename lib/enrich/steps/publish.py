@@ -99,11 +99,14 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     pass_point("staged.before")
     identity = identify_rows(plan)
     table = plan.target.table
-    places = not plan.rewrites and sink.wants_places(table)
+    places = run.wants_places
     whole, old = None, read_target(run, places=places)
-    if old is not None and affected is not None and places and changed.have_come(plan.spec.driving, affected):
-        # One look at keys may spare a read of all columns.
-        old = old if difference.has_rows(old, identity, affected) else old.limit(0)
+    compared = affected
+    if old is not None and affected is not None and places and not plan.has_copies:
+        come = changed.have_come(plan.spec.driving, affected)
+        if come or verdict.before is not None:  # one look at keys may spare a read of all columns
+            known = difference.place_rows(old, None if come else verdict.before, identity, affected, run.keep)
+            old, compared = (old, compared) if known is None else (known, None)
     if plan.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])
         kinds = {} if old is None else {each.name: each.dataType for each in old.schema}
@@ -117,7 +120,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
             verdict.good,
             old,
             identity,
-            replace(affected, count=0) if affected is not None and small else affected,  # uncounted keys are not sent
+            replace(compared, count=0) if compared is not None and small else compared,  # uncounted keys are not sent
             has_copies=plan.has_copies,
             emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not plan.has_copies else (),
             remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Counts, Finding, Lookup, Lookups
 from enrich.base.schemas import strip_type
-from enrich.base.spec import LIVE, OPERATION, Affected, DataType, quote
+from enrich.base.spec import LISTED, LIVE, OPERATION, Affected, DataType, quote
 from enrich.base.suites import select_quarantine_rules
 from enrich.delta import sink
 from enrich.delta.tables import CHANGE_FEED, VECTORS, TableState
@@ -23,7 +23,6 @@ from enrich.steps.run import Run, identify_rows, measure
 from enrich.steps.source_changes import Changes
 
 PAGE_ROWS = "parquet.page.row.count.limit"
-LISTED = 2000  # keys that are looked for one by one: with 5,000, that costs more than it spares
 PAGES_WORTH = 0.125  # share of the target's rows that the pages of these keys may have: ADR 43
 
 
@@ -37,6 +36,7 @@ class Rows:
     lookups: Mapping[str, Lookup] = field(default_factory=dict)  # alias -> how its join went
     # Alias -> how its join went for these rows before, where nothing else can have gone otherwise; else None.
     went: Lookups | None = None
+    before: DataFrame | None = None  # these rows at the window's start, as ``frame`` has them; None: nobody knows
     values: tuple[int, int] = (0, 0)  # a mirror's values, and those with several holders
     # What ``mark_rows`` counts, over the live rows; empty where they are not the whole target.
     tally: Mapping[str, int] = field(default_factory=dict)
@@ -102,10 +102,10 @@ def describe_table(plan: Plan, rows: DataFrame, table: TableState | None, *, bes
     return sink.NewTable(place.name, uri, properties, target.cluster_by, plan.comments)
 
 
-def select_live_rows(run: Run, rows: Rows) -> DataFrame:
+def select_live_rows(run: Run, rows: DataFrame) -> DataFrame:
     """Return the rows that belong to the target, with the identity's columns."""
     names = identify_rows(run.plan).names
-    return rows.frame.where(F.col(LIVE)).select(*names, *map(quote, run.plan.spec.columns))
+    return rows.where(F.col(LIVE)).select(*names, *map(quote, run.plan.spec.columns))
 
 
 def find_types(plan: Plan, session: SparkSession) -> dict[str, DataType]:
@@ -141,12 +141,12 @@ def count_left(run: Run, found: Affected, known: tuple[int, Ranges] | None = Non
 
 
 def _list_values(run: Run, keys: DataFrame, count: int, ranges: Ranges) -> Ranges:
-    """Return ranges with all values of whole numbers, where these leave out most pages of the target's files."""
+    """Return ranges with all values of whole numbers where these leave out most pages of the target's files."""
     table, recorded = run.plan.target.table, run.plan.recorded_state
     whole = [name for name, each in ranges.items() if isinstance(each.least, int) and not each.is_day]
     if table is None or recorded is None or not whole or not 1 < count <= LISTED:
         return ranges
-    if count * int(table.properties.get(PAGE_ROWS, 20_000)) > PAGES_WORTH * recorded.rows:  # 20,000: Parquet's own
-        return ranges
-    found = zip(whole, zip(*keys.select(*whole).collect(), strict=True), strict=True)
-    return {**ranges, **{name: replace(ranges[name], values=tuple({*values})) for name, values in found}}
+    most = PAGES_WORTH * recorded.rows / int(table.properties.get(PAGE_ROWS, 20_000))  # 20,000: Parquet's own
+    columns = zip(whole, zip(*keys.select(*whole).collect(), strict=True), strict=True)
+    found = {name: tuple({*values}) for name, values in columns}
+    return {**ranges, **{n: replace(ranges[n], values=each) for n, each in found.items() if len(each) <= most}}

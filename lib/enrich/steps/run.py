@@ -14,7 +14,7 @@ from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.result import Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
-from enrich.delta import extents, reads
+from enrich.delta import extents, reads, sink
 from enrich.delta.drafts import Draft
 from enrich.delta.sink import BROADCAST, hold_settings
 from enrich.frames import join, normalise
@@ -109,6 +109,11 @@ class Run:
         if not source.holds_doubled:
             return None
         return normalise.find_held(self.read_table(alias).where(~lacks_value(source.key)), source)
+
+    @cached_property
+    def wants_places(self) -> bool:
+        """Whether the target's old rows are to say where they stand."""
+        return not self.plan.rewrites and sink.wants_places(self.plan.target.table)
 
     @cached_property
     def now(self) -> join.Sources:
