@@ -19,7 +19,7 @@ def is_sent(spark: SparkSession, key: str, count: int) -> bool:
     """Tell whether the plan of a comparison with a table sends the affected keys to every task."""
     rows: DataFrame = spark.range(10).selectExpr(f"{key} AS __enrich_k0", f"{key} AS id", "1 AS value")
     affected = Affected(rows.select("__enrich_k0"), count=count)
-    kept: Any = difference._keep_affected(rows.select("__enrich_k0", "value"), affected, Identity(("id",)))
+    kept: Any = difference._keep_affected(rows.select("__enrich_k0", "value"), affected, Identity(("id",)), 2)
     with hold_settings(spark, {"spark.sql.maxPlanStringLength": "100000"}):
         return "strategy=broadcast" in kept._jdf.queryExecution().optimizedPlan().toString()
 

@@ -128,9 +128,8 @@ class Affected:
 
     def has_few_places(self, width: int) -> bool:
         """Tell whether a read of so many columns looks for each key by itself."""
-        return (
-            self.count == 1 or 0 < max([len(each.values) for each in self.ranges.values()], default=0) * width <= LISTED
-        )
+        most = max((len(each.values) for each in self.ranges.values()), default=0)
+        return self.count == 1 or 0 < most * width <= LISTED
 
 
 @dataclass(frozen=True)

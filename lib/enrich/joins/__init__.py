@@ -56,6 +56,9 @@ class JobKind(Protocol):
     def explain_reads(self, plan: Plan) -> str | None:
         """Return why a run may read more, or less, than what moved tells; only of kinds that choose by its target."""
 
+    def knows_old(self, plan: Plan, count: float) -> bool:
+        """Tell whether the sources tell what the target has of so many affected rows; only of kinds where they may."""
+
     def count_lookups(self, run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
         """Return how each join goes over all driving rows, by what is recorded and how it went for affected rows."""
 

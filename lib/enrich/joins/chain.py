@@ -40,7 +40,7 @@ from enrich.frames.join import Sources
 from enrich.joins import find_step_kind
 from enrich.progress.plan import Plan
 from enrich.steps.rows import Rows, count_left, keep_rows
-from enrich.steps.run import Run
+from enrich.steps.run import FEW, Run
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
 
@@ -188,9 +188,9 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
         frame, counted, tally = keep_rows(run, frame, *join.list_sums(frame, spec.steps), drafts=not asks)
     found, partners, were = join.read_sums(counted, spec.steps)
     before = None
-    if were is not None:
+    if went is not None:
         before, frame = (frame.where(each).drop(join.WENT) for each in (F.col(join.WENT), ~F.col(join.WENT)))
-    elif affected is not None and _are_wanted_before(run, spec, changed, affected):
+    elif affected is not None and _asks_before(run, changed, affected):
         before, were = _join_before(run, spec, changed, affected)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
@@ -202,15 +202,17 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     return Rows(frame, counts, lookups=lookups, went=were, before=before, tally=tally)
 
 
-def _are_wanted_before(run: Run, spec: JoinSpec, changed: Changes, affected: Affected) -> bool:
-    """Tell whether a join of the affected rows as they were costs less than to read them in the target."""
-    plan = run.plan
-    if plan.recorded_state is None or changed.again or changed.have_come(spec.driving, affected):
-        return False
+def _asks_before(run: Run, changed: Changes, affected: Affected) -> bool:
+    """Tell whether the affected rows are joined as they were: the target may have some, and is dear to read."""
+    is_told = knows_old(run.plan, affected.count) and not changed.have_come(run.plan.spec.driving, affected)
+    return run.wants_places and is_told and not affected.has_few_places(len(run.plan.spec.columns))
+
+
+def knows_old(plan: Plan, count: float) -> bool:
+    """Tell whether the sources tell what the target has of so many affected rows."""
+    spec = cast(JoinSpec, plan.spec)
     adds = spec.right_step() is not None or spec.interval_step is not None
-    return (
-        run.wants_places and not adds and run.are_few(affected.count) and not affected.has_few_places(len(spec.columns))
-    )
+    return count <= FEW and not (adds or plan.lacks_state or plan.again)
 
 
 def _join_before(
@@ -231,7 +233,7 @@ def _find_rows_that_went(run: Run, spec: JoinSpec, changed: Changes, affected: A
     is_few = affected is not None and run.plan.recorded_state is not None and run.are_few(affected.count)
     is_alone = [*changed.differing] == [spec.driving] and _take_counts(spec, changed) is not None
     adds = any(step.keeps_right or not run.now.kind_of(step).carries for step in spec.steps)
-    if not is_few or not is_alone or adds or not spec.steps:
+    if not is_few or not is_alone or adds or not (spec.steps or run.wants_places):
         return None
     went, names = find_moved_rows(run.now, changed, spec.driving, come=False), name_left_key(len(spec.key_columns))
     return None if went is None else drop_nulls(pack_rows(went, spec.sources[spec.driving], names), names)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from enrich.base import hints, result
@@ -241,7 +241,7 @@ def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | Non
     moved = {}
     if changed is not None:
         moved = {alias: alias not in changed.net or changed.net[alias].grown > 0 for alias in changed.differing}
-    reads, read = foresee_reads(plan, moved)
+    reads, read = foresee_reads(plan, moved, affected)
     if not plan.everything and (affected is None or not affected.count):
         why = "the record lacks counts of the whole target" if plan.lacks_state else "no change reaches the target"
         return Forecast(result.CURSOR, why, reads, Extent())
@@ -284,11 +284,13 @@ def _foresee_upkeep(plan: Plan) -> str | None:
     return extents.find_need(table.uri, plan.optimize)
 
 
-def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[Extent, set[str]]:
+def foresee_reads(
+    plan: Plan, moved: Mapping[str, bool] | None = None, affected: Affected | None = None
+) -> tuple[Extent, set[str]]:
     """Return what a run reads, and the sources whose tables it reads beside their feeds.
 
     ``moved``: alias of each source that differs -> whether rows of new keys may have come; None: nobody knows yet, and
-    all with commits do.
+    all with commits do. ``affected``: None: nobody knows how many.
     """
     spec, target, beside = plan.spec, plan.target.table, plan.target.quarantine
     there = extents.measure_table(target.uri) if target is not None else Extent()
@@ -322,7 +324,9 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
         times = 1.0 if plan.everything else 1 + sum(once_more)
         if target is not None and wants_places(target) and not plan.everything:
             commits = [(plan.tables[alias].uri, _list_commits(plan, alias)) for alias in moved]
-            if all(forecasts.only_brings(*each) for each in commits):  # then by keys alone: steps/publish.py
+            knows, count = getattr(find_kind(spec), "knows_old", lambda *_: False), _foresee_count(plan, feeds, moved)
+            is_known = knows(plan, count if affected is None else affected.count)
+            if is_known or all(forecasts.only_brings(*each) for each in commits):  # by keys alone: steps/publish.py
                 times += _find_share(target, [*spec.identity, *spec.right_identity]) - 1
         beside_it += replace(there, bytes=ceil(there.bytes * times))
     elif plan.lacks_state:
@@ -336,6 +340,15 @@ def foresee_reads(plan: Plan, moved: Mapping[str, bool] | None = None) -> tuple[
     files = sum(each.files for each in (*feeds.values(), *[sizes[alias] for alias in read]))
     found = Extent(files, ceil(sum(size * measure_share(alias, names) for size, alias, names in costs)))
     return found + beside_it, read
+
+
+def _foresee_count(plan: Plan, feeds: Mapping[str, Extent], moved: Collection[str]) -> float:
+    """Return about how many rows are affected, by the bytes of feeds; infinity where rows of lookups have changed."""
+    state = plan.recorded_state
+    if state is None or not {*moved} <= {*list_sharing(plan.spec)}:
+        return inf
+    sizes = {alias: extents.measure_table(plan.tables[alias].uri).bytes for alias in moved}
+    return state.rows * sum(feeds[alias].bytes / max(size, 1) for alias, size in sizes.items())
 
 
 def _find_share(table: tables.TableState, names: Iterable[str]) -> float:
