@@ -212,7 +212,7 @@ def knows_old(plan: Plan, count: float) -> bool:
     """Tell whether the sources tell what the target has of so many affected rows."""
     spec = cast(JoinSpec, plan.spec)
     adds = spec.right_step() is not None or spec.interval_step is not None
-    return count <= FEW and not (adds or plan.lacks_state or plan.again)
+    return count <= FEW and plan.explains_target and not adds
 
 
 def _join_before(

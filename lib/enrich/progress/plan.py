@@ -240,6 +240,18 @@ class Plan(OpenJob):
         return not (computes or self.needs_feed or self.new_comments or self.lacks_state)
 
     @property
+    def explains_target(self) -> bool:
+        """True when the target is what the job makes of the sources at the versions that its record names."""
+        is_ours = not (self.everything or self.has_copies or self.lacks_state)
+        has_gaps = self.has_gap or any(mark.gaps for mark in self.target.marks.values())
+        return is_ours and not (has_gaps or self.again) and self.recorded_state is not None
+
+    @property
+    def has_gap(self) -> bool:
+        """True when the window of a source leaves out versions."""
+        return any(each.gap is not None for each in self.window.values())
+
+    @property
     def judging_suite(self) -> Suite | None:
         """The suite that judges the rows; a repair only asks which of them belong to the target."""
         if self.suite is None or self.mode != REPAIR:

@@ -102,10 +102,10 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     places = run.wants_places
     whole, old = None, read_target(run, places=places)
     compared = affected
-    if old is not None and affected is not None and places and not plan.has_copies:
-        come = changed.have_come(plan.spec.driving, affected)
-        if come or verdict.before is not None:  # one look at keys may spare a read of all columns
-            known = difference.place_rows(old, None if come else verdict.before, identity, affected, run.keep)
+    if old is not None and affected is not None and places:
+        come, before = changed.have_come(plan.spec.driving, affected), verdict.before if plan.explains_target else None
+        if come or before is not None:  # one look at keys may spare a read of all columns
+            known = difference.place_rows(old, None if come else before, identity, affected, run.keep)
             old, compared = (old, compared) if known is None else (known, None)
     if plan.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])

@@ -42,7 +42,8 @@ def count_lookups(run: Run, changed: Changes, affected: Affected | None, rows: R
     now = {alias: LookupState(each.rows, each.matched, each.null_references) for alias, each in rows.lookups.items()}
     if affected is None:
         return now
-    if recorded is None:
+    # What a gap leaves out is in no feed that is read, but the next record tells of all rows.
+    if recorded is None or run.plan.has_gap:
         return kind.recount_lookups(run)
     if rows.went is not None:
         return {alias: recorded.lookups[alias] + each + -rows.went[alias] for alias, each in now.items()}
