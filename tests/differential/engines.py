@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from differential.trial import Engine
 
 
+PLACED: Counter[str] = Counter()
+"""How often what rows of a target were was at hand, and how often all of their columns had to be read."""
+
+
 def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: Any) -> Engine:
     """Return enrich as an engine; ``options`` go to ``enrich.run``.
 
@@ -92,6 +96,13 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
             assert not isinstance(found, str) or "other columns" in found or "another version" in found, found
         return found
 
+    place = difference.place_rows
+
+    def place_counted(*given: Any) -> DataFrame | None:
+        found = place(*given)
+        PLACED["read" if found is None else "at hand"] += 1
+        return found
+
     hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
     with pytest.MonkeyPatch.context() as patch, hold_settings(spark, hashing):
         patch.setattr(positions, "FEW", 0)
@@ -99,6 +110,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(sink, "_merge", merge_whole)
         patch.setattr(extents, "SMALL_TABLE", -1)
         patch.setattr(positions, "open_table", open_surely)
+        patch.setattr(difference, "place_rows", place_counted)
         patch.setattr(sink, "wants_places", lambda table: wants(table) and is_turn(table.uri))
         patch.setattr(extents, "find_need", lambda *_: "always")
         patch.setattr(run, "LARGE_LOOKUP", 0)

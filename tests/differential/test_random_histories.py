@@ -20,7 +20,7 @@ import pytest
 from differential import reader
 from differential.alterations import plan_alterations
 from differential.comparison import Tally
-from differential.engines import enrich_engine
+from differential.engines import PLACED, enrich_engine
 from differential.generator import make_histories, make_shared
 from differential.invariants import (
     compare_printed,
@@ -193,7 +193,7 @@ def test_enough_was_compared(totals: dict[str, Tally]) -> None:
     for tally in tallies:
         total.add(tally)
     totals["random histories, all"] = total
-    print(f"seed {SEED}: {total}")  # noqa: T201 - the counts are what this test is about
+    print(f"seed {SEED}: {total}, old rows {dict(PLACED)}")  # noqa: T201 - the counts are what this test is about
     share = min(1.0, HISTORIES / FULL_SIZE)
     in_time = [totals[f"random histories, {name}"] for name, world in PLAYED.items() if world.name in TIMED]
     assert sum(tally.history_runs for tally in in_time) >= 10_000 * share
@@ -202,4 +202,5 @@ def test_enough_was_compared(totals: dict[str, Tally]) -> None:
     assert total.rows_compared >= 30_000 * share
     assert total.quarantine_rows >= 1_500 * share
     assert total.alterations >= 2
+    assert PLACED["at hand"] >= 20 * share
     assert total.query_runs >= 10_000 * share

@@ -202,10 +202,9 @@ def listen_to_places(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Let looks at the keys of a target note what they tell."""
     found, look = list[str](), difference.place_rows
 
-    def listening(table: DataFrame, known: DataFrame | None, *given: Any) -> DataFrame | None:
-        told = look(table, known, *given)
-        there = "known" if known is not None else "none there"
-        found.append(("some there" if known is None else "not known") if told is None else there)
+    def listening(*given: Any) -> DataFrame | None:
+        told = look(*given)
+        found.append("read" if told is None else "at hand")
         return told
 
     monkeypatch.setattr(difference, "place_rows", listening)
@@ -218,17 +217,17 @@ def test_new_rows_are_looked_for_by_their_keys_alone(shop: Lab, monkeypatch: pyt
     found = listen_to_places(monkeypatch)
     shop.append("products", {"id": 6, "title": "new", "merchant_id": 3}, {"id": 7, "title": "new", "merchant_id": 9})
     assert shop.run().counts.inserted == 2
-    assert found == ["none there"]
+    assert found == ["at hand"]
     checked = enrich.verify(enrich.load_project(shop.home), ["shop"], spark=shop.spark).jobs[0]
     assert (checked.status, checked.state_is_equal) == ("equal", True)
     shop.drop("products", "id = 1")
     shop.append("products", {"id": 1, "title": "again", "merchant_id": 3}, {"id": 8, "title": "new", "merchant_id": 3})
     version = DeltaTable(shop.path("products")).version()
     counts = shop.run(since=f"products=v{version - 1}", allow_gap=True).counts
-    assert (found, counts.inserted, counts.updated) == (["none there", "some there"], 1, 1)
+    assert (found, counts.inserted, counts.updated) == (["at hand", "read"], 1, 1)
     shop.change("products", "id = 6", title="'other'")
     assert shop.run().counts.updated == 1
-    assert found == ["none there", "some there"], "what has changed is there"
+    assert found == ["at hand", "read"], "what has changed is there"
     assert {key: titles(shop)[key] for key in (1, 6, 7, 8)} == {
         1: ("again", "merchant 3"),
         6: ("other", "merchant 3"),
@@ -260,7 +259,7 @@ def test_what_rows_were_is_joined_and_not_read_where_a_lookup_changes(
     shop.put("merchants", {"id": 2, "name": "renamed"})
     shop.put("products", {"id": 1, "title": "moved", "merchant_id": 2})
     assert shop.run().counts.updated == 3
-    assert found == ["known"]
+    assert found == ["at hand"]
     assert {key: titles(shop)[key] for key in (1, 2, 5)} == {
         1: ("moved", "renamed"),
         2: ("product 2", "renamed"),
@@ -275,7 +274,7 @@ def test_what_rows_were_is_joined_and_not_read_where_a_lookup_changes(
     monkeypatch.setattr(chains, "_join_before", lose_rows)
     shop.put("merchants", {"id": 2, "name": "again"})
     assert shop.run().counts.updated == 3
-    assert found == ["known", "not known"]
+    assert found == ["at hand", "read"]
     assert {titles(shop)[key][1] for key in (1, 2, 5)} == {"again"}
 
 

@@ -116,27 +116,22 @@ def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, o
 
 
 def place_rows(
-    table: DataFrame, known: DataFrame | None, identity: Identity, affected: Affected, keep: Keep
+    table: DataFrame, known: DataFrame, identity: Identity, affected: Affected, keep: Keep
 ) -> DataFrame | None:
-    """Return a table's rows of the affected keys by a read of its keys alone; None where that does not tell them.
+    """Return a table's rows of the affected keys by a read of its keys alone; None where ``known`` does not tell them.
 
-    In: ``table``, its columns and ``PLACE``; ``known``, the identity's columns and the table's, of rows that it has, by
-    other knowledge than its own, as far as it has rows of their keys.
+    In: ``table``, its columns and ``PLACE``; ``known``, the identity's columns and the table's, of all rows that it has
+    of these keys, and of others that it has not.
     """
-    if PLACE not in table.columns:
+    kinds = [
+        {each.name: each.dataType.simpleString() for each in rows.schema.fields}
+        for rows in (known.drop(*identity.names), table.drop(PLACE))
+    ]
+    if PLACE not in table.columns or kinds[0] != kinds[1]:
         return None
     names = identity.names
     keys = table.select(*[part.alias(name) for name, part in identity.of().items()], PLACE)
     there = _keep_affected(keys, affected, identity, len(names) + 1)
-    if known is None:
-        there = keep(there)
-        return None if aggregate(there, F.count("*"))[0] else table.limit(0)
-    ours, theirs = (
-        {each.name: each.dataType.simpleString() for each in rows.schema.fields}
-        for rows in (known.drop(*names), table.drop(PLACE))
-    )
-    if ours != theirs:
-        return None
     there = keep(there.join(known.withColumn(_THERE, F.lit(1)), on=names, how="left"))
     rows, told = aggregate(there, F.count("*"), F.count(_THERE))
     return there.drop(_THERE, *names) if rows == told else None

@@ -103,10 +103,12 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     whole, old = None, read_target(run, places=places)
     compared = affected
     if old is not None and affected is not None and places:
-        come, before = changed.have_come(plan.spec.driving, affected), verdict.before if plan.explains_target else None
-        if come or before is not None:  # one look at keys may spare a read of all columns
-            known = difference.place_rows(old, None if come else before, identity, affected, run.keep)
-            old, compared = (old, compared) if known is None else (known, None)
+        known = verdict.before if plan.explains_target else None
+        if known is None and changed.have_come(plan.spec.driving, affected):
+            known = verdict.good.limit(0)
+        # One look at keys may spare a read of all columns.
+        placed = None if known is None else difference.place_rows(old, known, identity, affected, run.keep)
+        old, compared = (old, compared) if placed is None else (placed, None)
     if plan.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])
         kinds = {} if old is None else {each.name: each.dataType for each in old.schema}
