@@ -128,8 +128,9 @@ class Affected:
 
     def has_few_places(self, width: int) -> bool:
         """Tell whether a read of so many columns looks for each key by itself."""
-        most = max((len(each.values) for each in self.ranges.values()), default=0)
-        return self.count == 1 or 0 < most * width <= LISTED
+        if len(self.ranges) < len(self.left.columns):  # a part of the key that is everywhere leaves out no page
+            return False
+        return self.count == 1 or 0 < max(len(each.values) for each in self.ranges.values()) * width <= LISTED
 
 
 @dataclass(frozen=True)

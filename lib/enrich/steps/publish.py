@@ -102,7 +102,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     places = run.wants_places
     whole, old = None, read_target(run, places=places)
     compared = affected
-    if old is not None and affected is not None and places:
+    if old is not None and affected is not None and places and not affected.has_few_places(len(plan.spec.columns)):
         known = verdict.before if plan.explains_target else None
         if known is None and changed.have_come(plan.spec.driving, affected):
             known = verdict.good.limit(0)
