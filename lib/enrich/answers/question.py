@@ -25,7 +25,6 @@ from enrich.answers.reasons import MATCHED, Link, Reason, Why, explain_cell, exp
 from enrich.base.errors import ConfigError, EnrichError, suggest
 from enrich.base.schemas import find, name_of
 from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
-from enrich.delta import reads, tables
 from enrich.frames import difference, normalise
 from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind
@@ -190,18 +189,17 @@ def _list_needed(
         yield side.alias, lookups[side.alias]
 
 
-def _read_held(run: Run, side: Side) -> DataFrame | None:
+def _read_held(run: Inquiry, side: Side) -> DataFrame | None:
     """Return the rows of the quarantine with the key's parts and the rules that hold them; None where there are none.
 
     Rows without a whole key are left out.
     """
-    spec, uri = run.plan.spec, run.plan.place.quarantine_uri
-    if uri is None or not tables.exists(uri):
+    spec = run.plan.spec
+    rows = evidence.read_quarantine(run, run.plan.job, [*spec.identity, *spec.right_identity, FAILED_COLUMN])
+    if rows is None:
         return None
-    version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
-    rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
-    parts = identify_rows(run.plan).of()
-    return rows.select(*[part.alias(name) for name, part in parts.items() if name in side.names], FAILED_COLUMN)
+    parts = [part.alias(name) for name, part in identify_rows(run.plan).of().items() if name in side.names]
+    return rows.where(~difference.is_keyless()).select(*parts, FAILED_COLUMN)
 
 
 # --- The jobs upstream -----------------------------------------------------------------------------------------------

@@ -295,11 +295,7 @@ def list_subjects(table: KnownTable) -> list[str]:
 
 
 def read_table(alias: str, reference: str, uri: str) -> KnownTable:
-    """Read a table's columns and guess its key.
-
-    Raises:
-        ConfigError: There is no table, or no column can be a key.
-    """
+    """Read a table's columns and guess its key; a ConfigError where there is no table, or no column can be a key."""
     table = KnownTable(alias, reference, uri, tables.read_state(uri).columns, (), "")
     columns = table.columns
     place = [name for what in ("partition", "offset") for name in _find_named(columns, what)[:1]]

@@ -276,10 +276,8 @@ class Name:
 def name_dataset(location: Location, uri: str | None, namespace: str) -> Name:
     """Return a table's name by the naming rules of OpenLineage: that of its directory, as its Spark agent does.
 
-    Args:
-        location: What the job file names.
-        uri: Where a catalog table is; None where that is not known.
-        namespace: Where a catalog table of unknown place belongs.
+    ``location``: what the job file names; ``uri``: where a catalog table is, None where that is not known;
+    ``namespace``: where such a table belongs.
     """
     place = uri if isinstance(location, CatalogName) else location
     if place is None:

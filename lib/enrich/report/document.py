@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 # --- what the runs table says -----------------------------------------------------------------------------------------
 #
-# Its rows and their documents were written by this or an earlier release, or by a hand that may write the state
-# directory: a part that cannot be read is left out, and long texts are cut.
+# Whoever may write the state directory may have written its rows and their documents: a part that cannot be read is
+# left out, and long texts are cut.
 
 LONGEST = 500  # longer texts are cut to this many characters
 
