@@ -216,7 +216,7 @@ COMBINATION, ROWS = "__enrich_combination", "__enrich_rows"
 def _add_chains(run: Inquiry, side: Side, keys: DataFrame, asked: Sequence[evidence.Question], answer: Why) -> Why:
     """Add to each reason of an answer about one key what the jobs upstream say."""
     one = keys.withColumn(ROWS, F.lit(1))
-    follow = cache(lambda *place: next(iter(trace(run, side, one, asked, place, versions=True)), ()))
+    follow = cache(lambda *place: next(iter(follow_upstream(run, side, one, asked, place, versions=True)), ()))
 
     def lengthen(reason: Reason, alias: str | None = None, column: str | None = None) -> Reason:
         place = find_cell(run.plan.spec, reason if alias is None else replace(reason, source=alias), column)
@@ -246,7 +246,7 @@ def find_cell(spec: JobSpec, reason: Reason, column: str | None) -> tuple[str, s
     return found.pop() if len(found) == 1 else None
 
 
-def trace(
+def follow_upstream(
     run: Inquiry,
     side: Side,
     rows: DataFrame,
@@ -338,7 +338,7 @@ def _ask_writer(
         place, further = find_cell(spec, reason, cell), Chains()
         if place is not None:
             same = rows.where(F.col(COMBINATION) == row[COMBINATION]).select(*side.names, ROWS)
-            further = trace(run, side, same, asked, place, versions=versions)
+            further = follow_upstream(run, side, same, asked, place, versions=versions)
         for chain, number in further.items():
             found[(*links, *chain)] += number
         if rest := row[ROWS] - further.total():

@@ -207,7 +207,7 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
     """Return the target, and its quarantine if there is one, after a run that succeeded."""
     location = plan.place.location
     name = name_dataset(location, plan.place.uri, namespace)
-    names, traced = name_sources(project, plan, namespace), JOBS[plan.spec.kind].trace(plan.spec)
+    names, traced = name_sources(project, plan, namespace), JOBS[plan.spec.kind].find_origins(plan.spec)
 
     def describe(source: Source, word: str) -> column_lineage_dataset.InputField:
         found = [column_lineage_dataset.Transformation(type="DIRECT", subtype=word)]

@@ -209,7 +209,7 @@ class Group(JobSyntax):
         read = f"FROM {table} VERSION AS OF {version} AS {spec.driving}"
         return " ".join(["SELECT *", read, "WHERE", " AND ".join(conditions)])
 
-    def trace(self, spec: GroupSpec) -> ColumnSources:
+    def find_origins(self, spec: GroupSpec) -> ColumnSources:
         """Follow its expressions: a column is what makes a group, or is made of the group's rows."""
         found, keys = {}, name_left_key(len(spec.by))
         normalised = spec.key if spec.source.normalise else ()
