@@ -24,7 +24,7 @@ from enrich.delta.tables import open_log, query_rows, quote_name
 from enrich.init import format_schemas, write_files
 from enrich.operations.loading import load_project
 from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
-from enrich.project.kinds.joins import spell_name
+from enrich.project.kinds.join import spell_name
 from enrich.project.models import Settings
 from enrich.project.project import Project, find_project
 from enrich.project.settings import load_settings

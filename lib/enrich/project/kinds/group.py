@@ -14,7 +14,7 @@ from enrich.project.expressions.functions import explain_function, split_words
 from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds import syntax
-from enrich.project.kinds.joins import spell_name
+from enrich.project.kinds.join import spell_name
 from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax
 from enrich.project.query import Tokens, find_end, split_top, write_tokens
 
