@@ -22,6 +22,7 @@ from enrich.answers.opened_job import Inquiry, Side, list_sides
 from enrich.answers.reasons import Reason
 from enrich.base.errors import EnrichError
 from enrich.base.names import find_quarantine, identify
+from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, TEXT_TYPE, WEIGHT, Affected, Step, name_reference
 from enrich.delta import reads, tables
 from enrich.frames import join, normalise
@@ -354,4 +355,5 @@ def read_quarantine(run: Inquiry, job: Job, columns: Sequence[str]) -> DataFrame
     if uri is None or not tables.exists(uri):
         return None
     state = tables.read_state(uri)
-    return reads.read_snapshot(run.session, uri, state.version, columns) if {*columns} <= {*state.columns} else None
+    is_whole = all(find(name, state.columns) is not None for name in columns)
+    return reads.read_snapshot(run.session, uri, state.version, columns) if is_whole else None
