@@ -37,7 +37,7 @@ def test_a_target_has_key_times_and_columns(tmp_path: Path) -> None:
 
 
 def test_lineage_leads_to_the_columns_and_the_times_come_from_none(tmp_path: Path) -> None:
-    found = JOBS[compiled(tmp_path, {}, PEOPLE).kind].trace(compiled(tmp_path, {}, PEOPLE))
+    found = JOBS[compiled(tmp_path, {}, PEOPLE).kind].find_origins(compiled(tmp_path, {}, PEOPLE))
     assert list(found) == ["person_id", "since", "until", "name", "mail"]
     assert (found["mail"], found["since"]) == ({("people", "mail"): "IDENTITY"}, {})
 

@@ -141,21 +141,15 @@ def _add_tasks(project: Project, jobs: Collection[str] | None, operator_args: Ma
 
 
 def read_project(project_dir: str | os.PathLike[str], target: str, env: Mapping[str, str] | None) -> Project:
-    """Read the files of a project, with ``env`` added to this process's environment.
-
-    Raises:
-        ConfigError: The files are wrong; Airflow shows the text as the import error of the DAG.
-    """
+    """Read a project's files, with ``env`` added to the environment; Airflow shows a ConfigError as import error."""
     return load_project(project_dir, target, environ={**os.environ, **(env or {})})
 
 
 def plan_tasks(project: Project, jobs: Iterable[str] | None = None) -> dict[str, tuple[str, ...]]:
     """Return for each job, in the order in which they run, those of the others for which it waits.
 
-    A job waits for those whose target it reads, also through jobs that are not among ``jobs``.
-
-    Raises:
-        ConfigError: There is no job of that name, there is no job at all, or jobs wait for each other.
+    A job waits for those whose target it reads, also through jobs that are not among ``jobs``. ``ConfigError``:
+    there is no job of that name, there is no job at all, or jobs wait for each other.
     """
     wanted = set(project.jobs if jobs is None else jobs)
     for name in sorted(wanted - project.jobs.keys()):

@@ -53,11 +53,7 @@ class Command:
     arguments: Sequence[str] = ()  # further options of ``enrich run``, as a list of words
 
     def line(self, until: datetime | None = None) -> list[str]:
-        """Return the words of the command, which no shell ever reads; ``until`` has a time zone.
-
-        Raises:
-            ConfigError: As ``check``.
-        """
+        """Return the words of the command, which no shell reads; ``until`` has a time zone. Errors as ``check``."""
         self.check(ends=until is not None)
         place = ["--project-dir", self.project_dir, "--target", self.target]
         own = ["--output", "json", "--skip-code", str(SKIP_CODE)]
@@ -65,11 +61,7 @@ class Command:
         return [*self.executable, *place, "run", *own, *end, *self.arguments, "--", self.job]
 
     def check(self, *, ends: bool = False) -> None:
-        """Refuse options that the task sets itself; ``ends`` says that ``--until`` is one of them.
-
-        Raises:
-            ConfigError: There is one; or ``arguments`` is one text, of which each letter would be a word.
-        """
+        """Refuse, by a ConfigError, options that the task sets itself; ``ends``: ``--until`` is one of them."""
         if isinstance(self.arguments, str):
             message = f"arguments of job {self.job!r} must be a list of words, not text"
             raise ConfigError(message, hint="write ['--full-refresh'], for instance")
@@ -137,11 +129,7 @@ class Child:
     """
 
     def __init__(self, line: Sequence[str], environ: Mapping[str, str]) -> None:
-        """Start the process.
-
-        Raises:
-            OSError: It cannot be started.
-        """
+        """Start the process; an OSError where it cannot be started."""
         self._stdout = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `follow`, whatever happens
         try:
             self._process = subprocess.Popen(  # noqa: S603 - a list of words, and no shell

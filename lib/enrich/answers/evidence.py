@@ -22,6 +22,7 @@ from enrich.answers.opened_job import Inquiry, Side, list_sides
 from enrich.answers.reasons import Reason
 from enrich.base.errors import EnrichError
 from enrich.base.names import find_quarantine, identify
+from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, TEXT_TYPE, WEIGHT, Affected, Step, name_reference
 from enrich.delta import reads, tables
 from enrich.frames import join, normalise
@@ -105,7 +106,7 @@ def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: list[str])
         if (latest := run.plan.tables[alias].version) != run.plan.window[alias].to:
             found[reasons.ARRIVED_AFTER_WINDOW] = run.snapshot(alias, latest)
         writer, rows = find_writer(run.workplace, run.plan.job.sources[alias].table), run.snapshot(alias)
-        held = None if writer is None else _read_quarantine(run, writer, rows.columns)
+        held = None if writer is None else read_quarantine(run, writer, rows.columns)
         if held is not None:
             held = normalise.normalise_keys(held, run.plan.spec.sources[alias])
             found[reasons.QUARANTINED_UPSTREAM] = rows.unionByName(held)
@@ -306,7 +307,7 @@ def _find_held(run: Inquiry, asked: Question, lost: DataFrame) -> DataFrame | No
     """Find keys that jobs upstream hold: the job; None where no job can hold any."""
     source, found = run.plan.spec.sources[asked.alias], []
     for job, theirs in _list_holders(run.workplace, run.plan.job.sources[asked.alias].table, asked.columns):
-        rows = _read_quarantine(run, job, theirs)
+        rows = read_quarantine(run, job, theirs)
         if rows is not None:
             rows = drop_nulls(normalise.normalise_keys(rows.toDF(*asked.columns), source)).toDF(*asked.names)
             found.append(rows.join(lost, on=asked.names, how="left_semi").withColumn(_HOLDER, F.lit(job.job)))
@@ -347,11 +348,12 @@ def find_writer(workplace: Workplace, reference: str) -> Job | None:
     return next((job for job in jobs if identify(project.location(job.target.table)) == place), None)
 
 
-def _read_quarantine(run: Inquiry, job: Job, columns: Sequence[str]) -> DataFrame | None:
+def read_quarantine(run: Inquiry, job: Job, columns: Sequence[str]) -> DataFrame | None:
     """Return what a job's quarantine has in some columns; None where there is none, or not with these columns."""
     workplace = run.workplace
     uri = workplace.locate(find_quarantine(workplace.project.location(job.target.table)))
     if uri is None or not tables.exists(uri):
         return None
     state = tables.read_state(uri)
-    return reads.read_snapshot(run.session, uri, state.version, columns) if {*columns} <= {*state.columns} else None
+    is_whole = all(find(name, state.columns) is not None for name in columns)
+    return reads.read_snapshot(run.session, uri, state.version, columns) if is_whole else None

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from enrich.answers import evidence, opened_job
 from enrich.answers.opened_job import Inquiry, Side
-from enrich.answers.question import COMBINATION, ROWS, find_cell, trace
+from enrich.answers.question import COMBINATION, ROWS, find_cell, follow_upstream
 from enrich.answers.reasons import MATCHED, FailingRow, FailingRows, Reason, RuleCauses, explain_cell, sort_causes
 from enrich.base import hints
 from enrich.base.errors import ConfigError
@@ -221,7 +221,8 @@ def _explain(
             followed.setdefault((row[RULE], reason, place), []).append(row[COMBINATION])
     for (index, reason, place), combinations in followed.items():  # the jobs upstream are asked once for each of these
         same = rows.where((F.col(RULE) == index) & F.col(COMBINATION).isin(combinations))
-        for chain, number in trace(run, side, same.select(*side.names, F.lit(1).alias(ROWS)), asked, place).items():
+        same = same.select(*side.names, F.lit(1).alias(ROWS))
+        for chain, number in follow_upstream(run, side, same, asked, place).items():
             counts[index, reason] -= number
             counts[index, replace(reason, upstream=chain)] += number
     for index in judged if most else ():

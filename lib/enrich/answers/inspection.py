@@ -10,19 +10,18 @@ from typing import Any
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, Locked
 from enrich.base.failures import describe_error
-from enrich.base.names import CatalogName, find_quarantine
+from enrich.base.names import CatalogName
 from enrich.base.result import Proof
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType, quote
 from enrich.delta import tables
-from enrich.delta.runs import RunsTable
 from enrich.operations.loading import choose_jobs
-from enrich.operations.workplace import Workplace, check_free, check_sources
+from enrich.operations.workplace import Workplace, check_sources
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
 from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_plan
-from enrich.progress.target import read_quarantine_state, read_record_at, read_target
+from enrich.progress.target import read_record_at, read_target
 from enrich.project.compile import check_file, compile_job
 from enrich.project.kinds import JOBS
 from enrich.project.models import Job
@@ -141,8 +140,7 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
 
     A source that another job writes may not exist yet; it is then taken on trust.
     """
-    faults: list[Fault] = []
-    jobs = project.jobs
+    faults, jobs, workplace = list[Fault](), project.jobs, Workplace(project, [], run_id="")
     selected = {project.location(job.target.table): job.select for job in jobs.values()}
     for job in (jobs[name] for name in sort_jobs(jobs, project)):
         places = {alias: project.location(source.table) for alias, source in job.sources.items()}
@@ -157,12 +155,7 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         target = project.location(job.target.table)
         if not offline and isinstance(target, str):  # at both places may be something that is not this job's
             try:
-                if tables.exists(target):
-                    read_target(target, job.job, RunsTable(project.state), target)
-                else:
-                    check_free(job, target)
-                if read_quarantine_state(beside := str(find_quarantine(target)), job.job) is None:
-                    check_free(job, beside)
+                workplace.target(job)
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("target")))
         columns = {alias: table.columns for alias, table in found.items()}

@@ -25,7 +25,6 @@ from enrich.answers.reasons import MATCHED, Link, Reason, Why, explain_cell, exp
 from enrich.base.errors import ConfigError, EnrichError, suggest
 from enrich.base.schemas import find, name_of
 from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
-from enrich.delta import reads, tables
 from enrich.frames import difference, normalise
 from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind
@@ -190,18 +189,17 @@ def _list_needed(
         yield side.alias, lookups[side.alias]
 
 
-def _read_held(run: Run, side: Side) -> DataFrame | None:
+def _read_held(run: Inquiry, side: Side) -> DataFrame | None:
     """Return the rows of the quarantine with the key's parts and the rules that hold them; None where there are none.
 
     Rows without a whole key are left out.
     """
-    spec, uri = run.plan.spec, run.plan.place.quarantine_uri
-    if uri is None or not tables.exists(uri):
+    spec = run.plan.spec
+    rows = evidence.read_quarantine(run, run.plan.job, [*spec.identity, *spec.right_identity, FAILED_COLUMN])
+    if rows is None:
         return None
-    version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
-    rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
-    parts = identify_rows(run.plan).of()
-    return rows.select(*[part.alias(name) for name, part in parts.items() if name in side.names], FAILED_COLUMN)
+    parts = [part.alias(name) for name, part in identify_rows(run.plan).of().items() if name in side.names]
+    return rows.where(~difference.is_keyless()).select(*parts, FAILED_COLUMN)
 
 
 # --- The jobs upstream -----------------------------------------------------------------------------------------------
@@ -218,7 +216,7 @@ COMBINATION, ROWS = "__enrich_combination", "__enrich_rows"
 def _add_chains(run: Inquiry, side: Side, keys: DataFrame, asked: Sequence[evidence.Question], answer: Why) -> Why:
     """Add to each reason of an answer about one key what the jobs upstream say."""
     one = keys.withColumn(ROWS, F.lit(1))
-    follow = cache(lambda *place: next(iter(trace(run, side, one, asked, place, versions=True)), ()))
+    follow = cache(lambda *place: next(iter(follow_upstream(run, side, one, asked, place, versions=True)), ()))
 
     def lengthen(reason: Reason, alias: str | None = None, column: str | None = None) -> Reason:
         place = find_cell(run.plan.spec, reason if alias is None else replace(reason, source=alias), column)
@@ -248,7 +246,7 @@ def find_cell(spec: JobSpec, reason: Reason, column: str | None) -> tuple[str, s
     return found.pop() if len(found) == 1 else None
 
 
-def trace(
+def follow_upstream(
     run: Inquiry,
     side: Side,
     rows: DataFrame,
@@ -340,7 +338,7 @@ def _ask_writer(
         place, further = find_cell(spec, reason, cell), Chains()
         if place is not None:
             same = rows.where(F.col(COMBINATION) == row[COMBINATION]).select(*side.names, ROWS)
-            further = trace(run, side, same, asked, place, versions=versions)
+            further = follow_upstream(run, side, same, asked, place, versions=versions)
         for chain, number in further.items():
             found[(*links, *chain)] += number
         if rest := row[ROWS] - further.total():

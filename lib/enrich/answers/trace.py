@@ -121,7 +121,7 @@ def _list_tables(workplace: Workplace, opened: OpenJob) -> tuple[list[_Table], l
 def _pair_columns(spec: JobSpec, alias: str) -> dict[str, str]:
     """Return the columns of a source that a job's target has unchanged, but for the form of its key: theirs."""
     pairs = dict[str, str]()
-    for name, origins in JOBS[spec.kind].trace(spec).items():
+    for name, origins in JOBS[spec.kind].find_origins(spec).items():
         pairs |= {column: name for (place, column), how in origins.items() if (place, how) == (alias, IDENTITY)}
     side, *_ = list_sides(spec)
     sharing = {step.alias: spec.sources[step.alias].key for step in spec.steps if step.shares_key}

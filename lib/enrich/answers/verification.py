@@ -275,8 +275,8 @@ class _Checking:
             proofs["quarantine"] = cursor.held
         if lacking := [name for name, each in proofs.items() if each is None]:
             raise HistoryError(
-                f"no proof is recorded for the {' and the '.join(lacking)} of {job.job!r}: its last commit is of an"
-                " older release, or its log has forgotten it",
+                f"no proof is recorded for the {' and the '.join(lacking)} of {job.job!r}: its last commit says none,"
+                " or its log has forgotten it",
                 hint=f"run `{hints.repair(job.job)}`, which compares all rows and records it",
             )
         beside = target.quarantine.table if target.quarantine else None

@@ -435,7 +435,7 @@ class JobResult(Told):
 
 
 def name_deployment(name: str) -> dict[str, str]:
-    """Return the JSON keys that name a deployment; ``target`` is the older name of the same."""
+    """Return the JSON keys that name a deployment; ``target`` says the same."""
     return {"target": name, "deployment": name}
 
 

@@ -55,12 +55,7 @@ FIRST = "consents"  # the part that is played when none is named
 
 
 def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
-    """Play parts of the story in ``directory``, all if none is named; return 0 if every table was as expected, else 1.
-
-    Raises:
-        ConfigError: The directory has other content, or a section is unknown.
-        EnvironmentFault: Spark does not start, or an extra is not installed.
-    """
+    """Play parts of the story in ``directory``, all if none is named; return 0 if all was as expected, else 1."""
     for extra in (SPARK, EXPECTATIONS):
         require_extra(extra)
     began, chosen = time.monotonic(), read_sections(load_project(PROJECT), names)
@@ -183,11 +178,7 @@ def list_files() -> dict[str, Path]:
 
 
 def read_sections(project: Project, names: tuple[str, ...] = ()) -> dict[str, Scenario]:
-    """Return the sections of the story in order, or those named.
-
-    Raises:
-        ConfigError: There is no section of that name.
-    """
+    """Return the sections of the story in order, or those named; a ConfigError where there is none of that name."""
     known = list_files()
     for name in names:
         if name not in known:
@@ -272,12 +263,8 @@ def draw_changes(titles: Sequence[str], before: Mapping[Any, Row], after: Mappin
 def start_over(directory: Path, jobs: Collection[str] | None = None) -> Path:
     """Make ``directory`` a fresh copy of the demo's project and return its absolute path.
 
-    Args:
-        directory: Where to.
-        jobs: The jobs that it shall have: the others' sources do not exist. None: all.
-
-    Raises:
-        ConfigError: The directory holds something that is not an earlier demo.
+    ``jobs``: those that it shall have, for the others' sources do not exist; None: all. A directory that holds
+    something that is not an earlier demo is a ConfigError.
     """
     directory = directory.absolute()
     marker = directory / MARKER

@@ -68,11 +68,7 @@ class RecordReader:
             yield found
 
     def read_header(self, name: str) -> list[str] | None:
-        """Return the names in the first record; None without any.
-
-        Raises:
-            ConfigError: It has wrong quotes, or a CR within.
-        """
+        """Return the names in the first record, None without any; wrong quotes or a CR in it are a ConfigError."""
         for found in self.read(name):
             if found is None:
                 raise ConfigError(

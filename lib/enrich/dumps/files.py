@@ -43,10 +43,8 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
     """Return the files that a command line names; of a directory, all files in it and below it, by name.
 
     What begins with a dot or an underscore is left out there: ``_SUCCESS`` and the like are no data.
-
-    Raises:
-        ConfigError: There is no such file, or a directory without any; a directory below the given one is named
-            ``column=value``; or files are those of a Delta table.
+    ``ConfigError``: there is no such file, a directory below the given one is named ``column=value``, or files are
+    those of a Delta table.
     """
     found: list[DumpFile] = []
     for text in given:
@@ -79,11 +77,7 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
 
 
 def _refuse_table(place: Path) -> None:
-    """Refuse a Delta table's directory, and what is in it: among its files are those whose rows are deleted.
-
-    Raises:
-        ConfigError: Naming the table.
-    """
+    """Refuse, by a ConfigError, a Delta table's directory and what is in it: files there may have deleted rows."""
     whole = place.resolve()
     for each in (whole, *whole.parents):
         is_table = False
@@ -99,8 +93,7 @@ def _refuse_table(place: Path) -> None:
 def choose_format(files: Sequence[DumpFile]) -> str:
     """Return the format that the names of all files end in, ``.gz`` aside; ``csv`` where the endings say nothing.
 
-    Raises:
-        ConfigError: Two files have two formats.
+    Two formats are a ConfigError.
     """
     found: dict[str, DumpFile] = {}
     for file in files:
@@ -113,11 +106,7 @@ def choose_format(files: Sequence[DumpFile]) -> str:
 
 
 def check_encoding(encoding: str) -> str:
-    """Return the codec's name; a byte order mark at the beginning of UTF-8 is no part of the text.
-
-    Raises:
-        ConfigError: Python knows no text encoding of this name.
-    """
+    """Return the codec's name, or raise ConfigError; a byte order mark that begins UTF-8 is no part of the text."""
     try:
         found = codecs.lookup(encoding)
         "".encode(encoding)
@@ -130,9 +119,7 @@ def check_encoding(encoding: str) -> str:
 def open_bytes(file: DumpFile) -> Iterator[IO[bytes]]:
     """Open a file, unpacked where it is gzip, which its first bytes tell.
 
-    Raises:
-        ConfigError: It cannot be read.
-        Blocked: The packed file is damaged or cut off.
+    One that cannot be read is a ConfigError, a packed one that is damaged or cut off is Blocked.
     """
     try:
         with file.path.open("rb") as raw:
@@ -154,9 +141,7 @@ def open_bytes(file: DumpFile) -> Iterator[IO[bytes]]:
 def open_lines(file: DumpFile, encoding: str) -> Iterator[Iterator[str]]:
     """Open a file as lines of text, with the LF or CRLF that ends them; a CR alone ends none.
 
-    Raises:
-        ConfigError: As ``open_bytes``; or the bytes are not of this encoding, with the line.
-        Blocked: As ``open_bytes``; or a line is longer than ``LONGEST_LINE``.
+    Errors as ``open_bytes``; bytes of another encoding are a ConfigError, a line above ``LONGEST_LINE`` is Blocked.
     """
     if encoding == _UTF8:
         with open_bytes(file) as raw:  # a mark of UTF-16 or UTF-32 cannot stand in UTF-8

@@ -258,11 +258,7 @@ def spell_fields(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str
 
 
 def place_columns(names: Sequence[str], wanted: Sequence[str], what: str) -> tuple[int, ...]:
-    """Return where the wanted columns stand among ``names``.
-
-    Raises:
-        ConfigError: One is not there.
-    """
+    """Return where the wanted columns stand among ``names``; a ConfigError where one is not there."""
     found = []
     for name in wanted:
         there = find_name(name, names)

@@ -21,7 +21,7 @@ from enrich.base import context, hints
 from enrich.base.errors import Blocked, ConfigError, Conflict, EnrichError, RunFailed, refuse_text, show_text
 from enrich.base.failures import SPARK, find_condition, find_lack, find_refusal, is_conflict, require_extra
 from enrich.base.files import make_private_directory
-from enrich.base.names import CatalogName, Location, find_quarantine, identify
+from enrich.base.names import CatalogName, Location, identify
 from enrich.base.spec import quote
 from enrich.delta import extents, locks, stores, tables
 from enrich.delta.tables import TableState
@@ -104,12 +104,10 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     if said := project.explain_read_only(place):
         hint = "name a deployment without 'sources' (--target), or the path of a table of your own"
         raise ConfigError(said, hint=hint)
-    for name, job in project.jobs.items():
-        target = project.location(job.target.table)
-        if identify(place) in (identify(target), identify(find_quarantine(target))):
-            raise ConfigError(
-                f"{show_text(table)} is written by job {name!r}", hint="load the tables that the job reads instead"
-            )
+    if (job := project.makers.get(identify(place))) is not None:
+        raise ConfigError(
+            f"{show_text(table)} is written by job {job!r}", hint="load the tables that the job reads instead"
+        )
     if isinstance(place, str) and f"{identify(place)}/".startswith(f"{identify(project.state)}/"):
         raise ConfigError(f"{show_text(table)} is in the state directory", hint="choose another place for the table")
     found = files.list_files(paths)
@@ -169,11 +167,7 @@ class Loader:
         )
 
     def _find_table(self) -> TableState | None:
-        """Read the state of the table; None when there is none.
-
-        Raises:
-            ConfigError: Something else is at its place.
-        """
+        """Read the state of the table; None when there is none, a ConfigError where something else is at its place."""
         uri = self.workplace.locate(self.place)
         if uri is None or not tables.exists(uri):
             if uri is not None and tables.is_occupied(uri):
@@ -184,11 +178,7 @@ class Loader:
     def stage(
         self, found: Sequence[files.DumpFile], key: Sequence[str], directory: Path, check: Callable[[], None]
     ) -> Staged:
-        """Read and check the dump's lines.
-
-        Raises:
-            RefusedDump: Lines are bad, and are not or cannot be left out.
-        """
+        """Read and check the dump's lines; bad ones that are not or cannot be left out are a RefusedDump."""
         table, how = self._find_table(), self.how
         form = how.form or files.choose_format(found)
         check_form(how, form)
@@ -222,11 +212,8 @@ class Loader:
     def load(self, staged: Staged) -> LoadResult:
         """Compare and write, again from a fresh state where somebody else has committed meanwhile.
 
-        What fails after the commit does not change what was done.
-
-        Raises:
-            RefusedDump: Keys stand twice, or too many rows would be deleted.
-            EnrichError: Spark or the storage failed.
+        What fails after the commit does not change what was done. ``RefusedDump``: keys stand twice, or too
+        many rows would be deleted. ``EnrichError``: Spark or the storage failed.
         """
         try:
             self.open_session()
@@ -256,11 +243,7 @@ class Loader:
             return self.workplace.work_inside(lambda own: self._compare(own, path, staged))
 
     def _compare(self, session: SparkSession, path: str, staged: Staged) -> LoadResult:
-        """Compare the dump with the table as it is now, and write the difference.
-
-        Raises:
-            RefusedDump: Too many rows would be deleted.
-        """
+        """Compare the dump with the table as it is now and write the difference; too many deletes are a RefusedDump."""
         from enrich.delta import sink
         from enrich.delta.reads import read_snapshot
         from enrich.dumps.difference import compare_dump
@@ -325,11 +308,9 @@ class Loader:
         )
 
     def _check_key(self, rows: DataFrame, staged: Staged) -> bool:
-        """Return whether the table has rows with a null in the key.
+        """Return whether the table has rows with a null in the key; several rows with one key are a ConfigError.
 
-        Raises:
-            RunFailed: Another program has inserted rows with the same keys while this load did.
-            ConfigError: Several rows of the table have one key.
+        That is a RunFailed where another program has inserted them while this load did.
         """
         from enrich.dumps.difference import find_repeated
         from enrich.frames.columns import drop_nulls
@@ -364,11 +345,7 @@ class Loader:
     def _find_refused(
         self, session: SparkSession, table: TableState, found: Difference, dump: DumpRows, staged: Staged
     ) -> tuple[DumpRows, int, list[BadLines]] | None:
-        """Leave out the lines that the table's constraints refuse, or refuse the dump for them; None without any.
-
-        Raises:
-            RefusedDump: Naming the constraints and the lines.
-        """
+        """Leave out the lines that the table's constraints refuse, or refuse the dump for them; None without any."""
         from enrich.dumps.difference import find_places, leave_out
         from enrich.frames.difference import Identity, complete_rows, mark_violations
 
@@ -392,11 +369,7 @@ class Loader:
         return leave_out(dump, keys), keys.count(), faults
 
     def _write(self, session: SparkSession, write: _Write, result: LoadResult) -> LoadResult:
-        """Make the commit and find it in the log.
-
-        Raises:
-            Conflict: Somebody else has committed since the table was read.
-        """
+        """Make the commit and find it in the log; a Conflict where somebody else has committed since the read."""
         from enrich.delta import sink
 
         uri, base = self.workplace.locate(self.place), write.base

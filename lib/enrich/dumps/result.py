@@ -267,11 +267,7 @@ def refuse_lines(read: int, faults: Sequence[BadLines], warnings: Sequence[Notic
 
 
 def check_options(how: DumpOptions, key: Sequence[str]) -> None:
-    """Refuse options that say nothing together.
-
-    Raises:
-        ConfigError: Naming them.
-    """
+    """Refuse, by a ConfigError, options that say nothing together."""
     refuse_text("null", how.null)
     if not key or not all(key):
         raise ConfigError("--key names no column", hint="give the columns of the table's key: --key id")
@@ -299,11 +295,7 @@ def choose_dialect(how: DumpOptions) -> Dialect:
 
 
 def check_form(how: DumpOptions, form: str) -> None:
-    """Refuse options that the format does not have.
-
-    Raises:
-        ConfigError: Naming them.
-    """
+    """Refuse, by a ConfigError, options that the format does not have."""
     of_csv = {
         "--dialect": how.dialect != CSV_DIALECT,
         "--delimiter": how.delimiter is not None,

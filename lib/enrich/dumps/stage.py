@@ -320,11 +320,7 @@ def _read_objects(
 
 
 def read_parquet_schema(file: DumpFile) -> pa.Schema:
-    """Return the columns of a Parquet file.
-
-    Raises:
-        Blocked: It is none, or cut off.
-    """
+    """Return the columns of a Parquet file; one that is none, or cut off, is Blocked."""
     from pyarrow import parquet
 
     try:
@@ -374,9 +370,8 @@ _LONGEST = 100
 def _check_header(found: Sequence[str], spec: DumpSpec, file: str) -> Named:
     """Return the columns that a first line names; messages have only names that the user or the table has given.
 
-    Raises:
-        ConfigError: It has a field without a name, one name twice, or not the key's; or it makes a new table, and a
-            field does not look like a name.
+    A field without a name, one name twice, a key that is not there, and a field of a new table that does not look
+    like a name are a ConfigError.
     """
     table = spec.known.table
     given = (*spec.key, *spec.known.types.names, *([] if table is None else table.names))
@@ -407,8 +402,7 @@ def _check_header(found: Sequence[str], spec: DumpSpec, file: str) -> Named:
 def _rename(found: Sequence[str], columns: Sequence[str], file: str, *, is_header: bool) -> Named:
     """Return the columns under the names that the user gives in place of those in the first line.
 
-    Raises:
-        ConfigError: Their number differs, they are the line's in another order, or nobody has said what it is.
+    ``ConfigError``: their number differs, they are the line's in another order, or nobody has said what it is.
     """
     line = f"the first line of {file}"
     if len(found) != len(columns):
@@ -426,11 +420,7 @@ def _rename(found: Sequence[str], columns: Sequence[str], file: str, *, is_heade
 
 
 def _place(header: Sequence[str], named: Named, file: str) -> Sequence[int]:
-    """Return where each column stands in the records of a file, by the file's own header.
-
-    Raises:
-        ConfigError: It has other names than the first file's.
-    """
+    """Return where each column stands in a file's records, by its own header, which has the first file's names."""
     first = named.header or named.names
     if len(header) != len(first):
         raise ConfigError(

@@ -41,10 +41,8 @@ run, test and why need Java 17 or 21, and what `pip install "enrich-delta[all]"`
 def write_project(directory: Path) -> list[str]:
     """Write a project that runs, and its tables, into ``directory``; return what was written, relative to it.
 
-    A table, or anything else, that is at the place of one of its tables stays as it is.
-
-    Raises:
-        ConfigError: Something is there that would be overwritten, or that the new jobs would be mixed with.
+    A table, or anything else, that is at the place of one of its tables stays as it is; a file that would be
+    overwritten, and files of another project, are a ConfigError.
     """
     files = format_schemas()
     for path in sorted(TEMPLATE.rglob("*")):
@@ -74,11 +72,7 @@ def format_schemas() -> dict[str, str]:
 
 
 def write_files(directory: Path, files: Mapping[str, str], hint: str = _ELSEWHERE) -> None:
-    """Write new files, all or none.
-
-    Raises:
-        ConfigError: One is there already, or a file is in the place of a directory.
-    """
+    """Write new files, all or none; a ConfigError where one is there, or a file is in the place of a directory."""
     above = {parent for name in files for parent in (directory / name).parents if parent.is_relative_to(directory)}
     for parent in sorted(above):
         if parent.exists() and not parent.is_dir():

@@ -24,7 +24,7 @@ from enrich.delta.tables import open_log, query_rows, quote_name
 from enrich.init import format_schemas, write_files
 from enrich.operations.loading import load_project
 from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
-from enrich.project.kinds.joins import spell_name
+from enrich.project.kinds.join import spell_name
 from enrich.project.models import Settings
 from enrich.project.project import Project, find_project
 from enrich.project.settings import load_settings
@@ -295,11 +295,7 @@ def list_subjects(table: KnownTable) -> list[str]:
 
 
 def read_table(alias: str, reference: str, uri: str) -> KnownTable:
-    """Read a table's columns and guess its key.
-
-    Raises:
-        ConfigError: There is no table, or no column can be a key.
-    """
+    """Read a table's columns and guess its key; a ConfigError where there is no table, or no column can be a key."""
     table = KnownTable(alias, reference, uri, tables.read_state(uri).columns, (), "")
     columns = table.columns
     place = [name for what in ("partition", "offset") for name in _find_named(columns, what)[:1]]

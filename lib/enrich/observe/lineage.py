@@ -207,7 +207,7 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
     """Return the target, and its quarantine if there is one, after a run that succeeded."""
     location = plan.place.location
     name = name_dataset(location, plan.place.uri, namespace)
-    names, traced = name_sources(project, plan, namespace), JOBS[plan.spec.kind].trace(plan.spec)
+    names, traced = name_sources(project, plan, namespace), JOBS[plan.spec.kind].find_origins(plan.spec)
 
     def describe(source: Source, word: str) -> column_lineage_dataset.InputField:
         found = [column_lineage_dataset.Transformation(type="DIRECT", subtype=word)]
@@ -276,10 +276,8 @@ class Name:
 def name_dataset(location: Location, uri: str | None, namespace: str) -> Name:
     """Return a table's name by the naming rules of OpenLineage: that of its directory, as its Spark agent does.
 
-    Args:
-        location: What the job file names.
-        uri: Where a catalog table is; None where that is not known.
-        namespace: Where a catalog table of unknown place belongs.
+    ``location``: what the job file names; ``uri``: where a catalog table is, None where that is not known;
+    ``namespace``: where such a table belongs.
     """
     place = uri if isinstance(location, CatalogName) else location
     if place is None:

@@ -129,11 +129,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def post(recipient: Recipient, body: bytes, pause: Callable[[float], None] = time.sleep) -> None:
-    """Send ``body``, several times when it fails for a reason that may pass, until the recipient's time is up.
-
-    Raises:
-        NotDelivered: Nobody took it.
-    """
+    """Send ``body``, several times when it fails for a reason that may pass; NotDelivered when the time is up."""
     opener, end = urllib.request.build_opener(_NoRedirect), time.monotonic() + recipient.settings.timeout
     headers = {"Content-Type": "application/json", "User-Agent": "enrich", **recipient.headers}
     request = urllib.request.Request(recipient.url, body, headers, method="POST")  # noqa: S310 - http or https only

@@ -95,12 +95,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
 
 
 class Observer(Watch):
-    """Tells those whom ``conf/`` names about the jobs of one run.
-
-    Raises:
-        ConfigError: A secret is not where ``conf/`` says that it is.
-        EnvironmentFault: The client of OpenLineage is not installed.
-    """
+    """Tells those whom ``conf/`` names about the jobs of one run."""
 
     def __init__(self, project: Project, run_id: str) -> None:
         self.project = project
@@ -236,11 +231,7 @@ def _resolve(project: Project, reference: Reference, name: str) -> str:
 
 
 def _open_recipients(project: Project) -> dict[str, Recipient]:
-    """Return who is to be told, with the secrets in place.
-
-    Raises:
-        ConfigError: One is missing, or an address is none.
-    """
+    """Return who is to be told, with the secrets in place; one that is missing, or no address, is a ConfigError."""
     if not project.settings.notify:
         return {}
     from enrich.observe.notify import Recipient
@@ -260,9 +251,7 @@ def _open_recipients(project: Project) -> dict[str, Recipient]:
 def _open_sender(project: Project, run_id: str) -> Sender | None:
     """Return what sends lineage; None where ``conf/`` asks for none.
 
-    Raises:
-        ConfigError: The key is missing.
-        EnvironmentFault: The client of OpenLineage is not installed.
+    A key that is missing is a ConfigError, a client of OpenLineage that is not installed an EnvironmentFault.
     """
     settings = project.settings.lineage
     if settings is None:
@@ -290,11 +279,9 @@ class TooLate(TimeoutError):
 
 
 def run_within(seconds: float, work: Callable[[], object]) -> None:
-    """Do ``work`` in a thread that does not keep the process alive, and wait for it, but not for longer.
+    """Do ``work`` in a thread that does not keep the process alive, wait for it no longer, and raise what it raised.
 
-    Raises:
-        TooLate: It took longer.
-        Exception: What ``work`` raised.
+    That is TooLate where it took longer.
     """
     raised: list[Exception] = []
 

@@ -81,7 +81,7 @@ def list_comments(job: Job, spec: JobSpec, tables: Mapping[str, TableState]) -> 
     """
     deep = {each.name for each in spec.outputs if any(len(path) > 2 for path in each.paths)}  # fields of a column
     found = {"": job.description}
-    for column, origins in JOBS[spec.kind].trace(spec).items():
+    for column, origins in JOBS[spec.kind].find_origins(spec).items():
         (alias, name), how = next(iter(origins.items()), (("", ""), ""))
         if how == IDENTITY and column not in deep:
             found[column] = job.describe(alias, name).description or tables[alias].comments.get(name)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from enrich.base.errors import Fault, did_you_mean
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS
 from enrich.project.kinds import JOBS, JOINS
-from enrich.project.kinds.joins import Joins
+from enrich.project.kinds.join import Joins
 from enrich.project.kinds.syntax import Draft, JoinSyntax, check_list, list_names
 from enrich.project.shape import describe
 from enrich.project.yamlfile import Tree

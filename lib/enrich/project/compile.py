@@ -84,7 +84,7 @@ def list_private_columns(job: Job, spec: JobSpec | None = None) -> tuple[str, ..
     said = {name: each.private for name, each in job.columns.items() if "private" in each.model_fields_set}
     made = {
         column
-        for column, origins in JOBS[job.kind].trace(spec).items()
+        for column, origins in JOBS[job.kind].find_origins(spec).items()
         if column not in hashed
         if any(job.describe(*origin).private for origin in origins)
     }

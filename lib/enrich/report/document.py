@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, FiniteFloat, NonNegativeInt, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, FiniteFloat, ValidationError, field_validator
 
 from enrich.base import hints, result
 from enrich.base.console import format_count, format_reasons
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 # --- what the runs table says -----------------------------------------------------------------------------------------
 #
-# Its rows and their documents were written by this or an earlier release, or by a hand that may write the state
-# directory: a part that cannot be read is left out, and long texts are cut.
+# Whoever may write the state directory may have written its rows and their documents: a part that cannot be read is
+# left out, and long texts are cut.
 
 LONGEST = 500  # longer texts are cut to this many characters
 
@@ -55,14 +55,7 @@ class Outcome(BaseModel, frozen=True):
     exit_code: int = 0
     error: str | None = None
     target_version: int | None = None
-    affected_keys: NonNegativeInt = 0
-    inserted: NonNegativeInt = 0
-    updated: NonNegativeInt = 0
-    deleted: NonNegativeInt = 0
-    quarantined: NonNegativeInt = 0
-    null_foreign_keys: NonNegativeInt = 0
-    null_list_ids: NonNegativeInt = 0
-    null_values: NonNegativeInt = 0
+    counts: result.Counts = result.Counts()
     sources: dict[str, result.SourceWindow] = {}
     findings: tuple[result.Finding, ...] = ()
     lookups: dict[str, result.Lookup] = {}
@@ -88,7 +81,9 @@ class Outcome(BaseModel, frozen=True):
         document = document if isinstance(document, dict) else {}
         require_known(document, "the runs table")
         columns = {name: row.get(name) for name in ("run_id", "at", "status", "mode", "seconds", "exit_code")}
-        return cls(**{**document, **_cut(columns)})
+        counts = {name: document[name] for name in vars(result.Counts()) if type(document.get(name)) is int}
+        counts = {name: max(count, 0) for name, count in counts.items()}
+        return cls(**{**document, **_cut(columns), "counts": counts})
 
     @property
     def repairs(self) -> bool:
@@ -107,7 +102,7 @@ class Outcome(BaseModel, frozen=True):
 
     def run(self) -> models.Run:
         """Return when and how the run ended, and what it wrote."""
-        counts = {name: getattr(self, name) for name in ("inserted", "updated", "deleted", "quarantined")}
+        counts = {name: getattr(self.counts, name) for name in ("inserted", "updated", "deleted", "quarantined")}
         return models.Run(**vars(self.attempt()), **counts, held=self.quarantine.rows if self.quarantine else None)
 
     @cached_property
@@ -243,11 +238,13 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     if judged is None:
         return JobReport(**known)
     trends = {alias: tuple(_compute_match_share(each.lookups.get(alias)) for each in acted) for alias in judged.lookups}
-    counts = ("target_version", "affected_keys", "null_foreign_keys", "null_list_ids", "null_values", "sources")
+    counts = ("affected_keys", "null_foreign_keys", "null_list_ids", "null_values")
     return JobReport(
         **known,
         judged=judged.run(),
-        **{name: getattr(judged, name) for name in counts},
+        **{name: getattr(judged.counts, name) for name in counts},
+        target_version=judged.target_version,
+        sources=judged.sources,
         rules=tuple(rules),
         lookups={
             alias: models.LookupReport(**vars(each), share=_compute_match_share(each), trend=trends[alias])

@@ -238,7 +238,7 @@ class Report(JsonModel):
 
     version: Literal[1] = 1
     generated: str = Field(description="When the report was made, in ISO 8601, UTC.")
-    target: str = Field(description="The same as deployment; an older name.")
+    target: str = Field(description="The same as deployment.")
     deployment: str = Field(description="The deployment: conf/<deployment>.yml.")
     verdict: Verdict = Field(description="The most serious verdict of the jobs.")
     headline: str
@@ -329,7 +329,7 @@ def build_result_schema() -> dict[str, Any]:
         "anyOf": [{"type": "string"}, {"type": "null"}],
         "description": "null when the run was interrupted, or did not begin.",
     }
-    known["target"] = {"type": "string", "description": "The same as deployment; an older name."}
+    known["target"] = {"type": "string", "description": "The same as deployment."}
     known["exit_code"] = {
         "type": "integer",
         "enum": sorted(GRAVITY),

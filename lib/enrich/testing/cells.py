@@ -45,11 +45,7 @@ class CellError(ValueError):
 
 
 def read_type(text: str) -> DataType:
-    """Return Delta's name for a type of Spark SQL.
-
-    Raises:
-        ConfigError: It is none, or none that a table of a test can have.
-    """
+    """Return Delta's name for a type of Spark SQL; a ConfigError where a table of a test can have no such type."""
     found = read_ddl_type(SHORT.get(text.strip(), text))
     if found is None:
         known = did_you_mean(text, _WORDS) if "<" not in text else ""
@@ -58,11 +54,7 @@ def read_type(text: str) -> DataType:
 
 
 def type_cell(cell: Any, column: str, kind: DataType) -> Any:
-    """Return a cell as the value that Arrow holds.
-
-    Raises:
-        CellError: It is not of the column's type; the text names the column.
-    """
+    """Return a cell as the value that Arrow holds; a CellError, which names the column, where it is of another type."""
     try:
         return convert_cell(cell, kind)
     except CellError as error:
@@ -70,11 +62,7 @@ def type_cell(cell: Any, column: str, kind: DataType) -> Any:
 
 
 def convert_cell(cell: Any, kind: DataType) -> Any:
-    """Return a plain value of YAML as the value that Arrow holds in a column of this type, as Delta's log writes it.
-
-    Raises:
-        CellError: It is no value of this type.
-    """
+    """Return a plain value of YAML as the value that Arrow holds in a column of this type, as Delta's log writes it."""
     if cell is None:
         return None
     if isinstance(kind, Mapping):

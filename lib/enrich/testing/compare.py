@@ -110,11 +110,7 @@ def compare_quarantine(
 
 
 def _type_rows(expected: WrittenRows, columns: Mapping[str, DataType], *, is_partial: bool) -> list[TypedRow]:
-    """Return written rows with the types of the table that was found.
-
-    Raises:
-        CellError: A cell is not of its column's type, or the rows do not name the columns that they should.
-    """
+    """Return written rows with the types of the table that was found; CellError: cells or columns do not fit."""
     faults = [
         f"there is no column {each!r}{did_you_mean(each, columns)}" for each in expected.columns if each not in columns
     ]

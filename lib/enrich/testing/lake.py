@@ -173,13 +173,10 @@ def _type_rows(rows: Sequence[Row], columns: Mapping[str, DataType], name: str) 
 
 
 def name_tables(project: Project) -> dict[str, str]:
-    """Return what each table of a project is called in a lake of a test.
+    """Return the identity of each table's place (``names.identify``) -> what it is called in a lake of a test.
 
     A bare name stays as it is. A catalog name or a path becomes a bare name: ``main.crm.accounts`` is
     ``main_crm_accounts``. The quarantine of a target keeps its place beside it.
-
-    Returns:
-        Identity of the place (``enrich.base.names.identify``) -> name.
     """
     given = [
         name

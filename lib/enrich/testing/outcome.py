@@ -82,11 +82,7 @@ def choose_scenarios(project: Project, paths: Collection[Path], texts: Collectio
 def play_scenarios(
     project: Project, scenarios: Sequence[Scenario], spark: SparkSession | None = None
 ) -> Iterator[PlayedScenario]:
-    """Play scenarios one after the other, each in a temporary directory of its own, and yield what came of each.
-
-    Raises:
-        EnvironmentFault: Spark does not start.
-    """
+    """Play scenarios one after the other, each in a temporary directory of its own, and yield what came of each."""
     if spark is None:
         log.info("starting Spark, once for all scenarios")
     session = spark or get_session()

@@ -77,11 +77,7 @@ SETTINGS = {
 
 
 def get_session() -> SparkSession:
-    """Return the session of scenarios: the active one, or a small local one.
-
-    Raises:
-        EnvironmentFault: Spark does not start.
-    """
+    """Return the session of scenarios: the active one, or a small local one."""
     from enrich.spark import session
 
     return session.get_session(Spark(master="local[2]", conf=SETTINGS, jars=None), lambda: 0)
@@ -101,11 +97,7 @@ def give_tables(stage: Stage, scenario: Scenario) -> None:
 
 
 def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
-    """Play one round.
-
-    Raises:
-        EnvironmentFault: Something is wrong with the machine.
-    """
+    """Play one round; what is wrong with the machine is an EnvironmentFault."""
     began = time.monotonic()
     before = {job: found.rows for job, found in stage.tables.items()}
     result, report, differences = None, None, list[Mismatch]()

@@ -43,11 +43,7 @@ _STATUSES = get_args(Status)
 
 
 def read_scenario(project: Project, path: Path) -> Scenario:
-    """Read one file.
-
-    Raises:
-        ConfigError: With one fault for each thing that is wrong.
-    """
+    """Read one file; a ConfigError has one fault for each thing that is wrong."""
     path = path.absolute()
     inside = path.is_relative_to(project.dir)
     tree = read_tree(path, str(path.relative_to(project.dir)) if inside else str(path))

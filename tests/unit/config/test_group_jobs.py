@@ -187,7 +187,7 @@ def test_where_columns_come_from() -> None:
     found, _ = read({"query": SUM.format("sum(price) / count(*)")}, {"products": "products"})
     assert found is not None
     assert found.spec.outputs[0].expression == "products.`merchant_id`"
-    assert JOBS["group"].trace(found.spec) == {
+    assert JOBS["group"].find_origins(found.spec) == {
         "merchant_id": {("products", "merchant_id"): "IDENTITY"},
         "x": {("products", "price"): "AGGREGATION"},
     }

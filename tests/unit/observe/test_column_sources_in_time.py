@@ -76,7 +76,7 @@ def in_time(shop: Path) -> Path:
 
 @pytest.mark.usefixtures("in_time")
 def test_an_as_of_join(get_task: GetTask) -> None:
-    traced = JOBS[get_task("clicks_with_plan").spec.kind].trace(get_task("clicks_with_plan").spec)
+    traced = JOBS[get_task("clicks_with_plan").spec.kind].find_origins(get_task("clicks_with_plan").spec)
     assert {column: dict(sources) for column, sources in traced.items()} == {
         "id": {("clicks", "id"): "IDENTITY"},
         "plan": {("plans", "plan"): "IDENTITY"},
@@ -87,7 +87,7 @@ def test_an_as_of_join(get_task: GetTask) -> None:
 
 @pytest.mark.usefixtures("in_time")
 def test_an_interval_join(get_task: GetTask) -> None:
-    traced = JOBS[get_task("paid").spec.kind].trace(get_task("paid").spec)
+    traced = JOBS[get_task("paid").spec.kind].find_origins(get_task("paid").spec)
     assert {column: dict(sources) for column, sources in traced.items()} == {
         "id": {("clicks", "id"): "IDENTITY"},
         "number": {("payments", "number"): "IDENTITY"},
@@ -97,7 +97,7 @@ def test_an_interval_join(get_task: GetTask) -> None:
 
 @pytest.mark.usefixtures("in_time")
 def test_the_times_of_a_history_come_from_no_column(get_task: GetTask) -> None:
-    traced = JOBS[get_task("plans_history").spec.kind].trace(get_task("plans_history").spec)
+    traced = JOBS[get_task("plans_history").spec.kind].find_origins(get_task("plans_history").spec)
     assert {column: dict(sources) for column, sources in traced.items()} == {
         "id": {("customers", "id"): "IDENTITY"},
         "valid_from": {},

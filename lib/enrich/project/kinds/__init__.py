@@ -7,7 +7,7 @@ from enrich.project.kinds.foreign_key import ForeignKey
 from enrich.project.kinds.group import Group
 from enrich.project.kinds.history import History
 from enrich.project.kinds.interval import Interval
-from enrich.project.kinds.joins import Joins
+from enrich.project.kinds.join import Joins
 from enrich.project.kinds.list import List
 from enrich.project.kinds.mirror import Mirror
 from enrich.project.kinds.syntax import JobSyntax, JoinSyntax

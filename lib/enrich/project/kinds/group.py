@@ -14,7 +14,7 @@ from enrich.project.expressions.functions import explain_function, split_words
 from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds import syntax
-from enrich.project.kinds.joins import spell_name
+from enrich.project.kinds.join import spell_name
 from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax
 from enrich.project.query import Tokens, find_end, split_top, write_tokens
 
@@ -209,7 +209,7 @@ class Group(JobSyntax):
         read = f"FROM {table} VERSION AS OF {version} AS {spec.driving}"
         return " ".join(["SELECT *", read, "WHERE", " AND ".join(conditions)])
 
-    def trace(self, spec: GroupSpec) -> ColumnSources:
+    def find_origins(self, spec: GroupSpec) -> ColumnSources:
         """Follow its expressions: a column is what makes a group, or is made of the group's rows."""
         found, keys = {}, name_left_key(len(spec.by))
         normalised = spec.key if spec.source.normalise else ()

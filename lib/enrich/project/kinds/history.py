@@ -102,7 +102,7 @@ class History(JobSyntax):
             meaning["history"].append("erase")
         return CompiledJob(spec, meaning, complete=True)
 
-    def trace(self, spec: HistorySpec) -> ColumnSources:
+    def find_origins(self, spec: HistorySpec) -> ColumnSources:
         """The times come from no column."""
         return {
             name: {(spec.driving, name): syntax.IDENTITY} if name in spec.source.columns else {}

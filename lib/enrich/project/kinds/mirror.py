@@ -96,7 +96,7 @@ class Mirror(JobSyntax):
         meaning = {**compiler.describe_meaning(), "mirror": [list(value), mirror.conflict, order, list(extra)]}
         return CompiledJob(spec, meaning, complete=True)
 
-    def trace(self, spec: MirrorSpec) -> ColumnSources:
+    def find_origins(self, spec: MirrorSpec) -> ColumnSources:
         """Columns are those of the winning row; collected keys are of all rows."""
         found = {name: {(spec.driving, name): syntax.IDENTITY} for name in (*spec.value, *spec.key, *spec.extra)}
         if spec.conflict == "collect":

@@ -169,6 +169,6 @@ class JobSyntax:
         """Return the SQL query of the rows of the one source that make a row of the target; None: it needs none."""
         return None
 
-    def trace(self, spec: Any) -> ColumnSources:
+    def find_origins(self, spec: Any) -> ColumnSources:
         """Return which columns of which sources each column of the target comes from."""
         raise NotImplementedError

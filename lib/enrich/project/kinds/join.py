@@ -47,7 +47,7 @@ class Joins(JobSyntax):
 
         return _write_query(spec, sources) if all(JOINS[step.kind].in_sql for step in spec.steps) else None
 
-    def trace(self, spec: JoinSpec) -> ColumnSources:
+    def find_origins(self, spec: JoinSpec) -> ColumnSources:
         """Follow its expressions."""
         found, lists = {}, _find_lists(spec)
         # Keys that are brought into one form are not taken as they are.
