@@ -34,12 +34,13 @@ PLACED: Counter[str] = Counter()
 """How often what rows of a target were was at hand, and how often all of their columns had to be read."""
 
 
-def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: Any) -> Engine:
+def enrich_engine(spark: SparkSession, *, other_ways: bool = False, large: bool = False, **options: Any) -> Engine:
     """Return enrich as an engine; ``options`` go to ``enrich.run``.
 
     Args:
         spark: The session.
         other_ways: Take the ways that are meant for tables of other sizes: see ``on_other_ways``.
+        large: Take every table for a large one, and else the ways that a run chooses.
     """
     import enrich
 
@@ -49,10 +50,30 @@ def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: A
         number = next(runs)
         if number % 10 == 0:
             forget_tables(spark)
-        with on_other_ways(spark, number) if other_ways else nullcontext():
+        ways = on_other_ways(spark, number) if other_ways else on_large_tables() if large else nullcontext()
+        with ways:
             return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options, **more).to_dict()
 
     return run
+
+
+@contextmanager
+def on_large_tables() -> Iterator[None]:
+    """Let runs take every table for a large one, inside the block, and count what becomes of its old rows."""
+    from enrich.delta import extents
+    from enrich.frames import difference
+
+    place = difference.place_rows
+
+    def place_counted(*given: Any) -> DataFrame | None:
+        found = place(*given)
+        PLACED["read" if found is None else "at hand"] += 1
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(extents, "SMALL_TABLE", -1)
+        patch.setattr(difference, "place_rows", place_counted)
+        yield
 
 
 @contextmanager
@@ -96,21 +117,12 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
             assert not isinstance(found, str) or "other columns" in found or "another version" in found, found
         return found
 
-    place = difference.place_rows
-
-    def place_counted(*given: Any) -> DataFrame | None:
-        found = place(*given)
-        PLACED["read" if found is None else "at hand"] += 1
-        return found
-
     hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
-    with pytest.MonkeyPatch.context() as patch, hold_settings(spark, hashing):
+    with on_large_tables(), pytest.MonkeyPatch.context() as patch, hold_settings(spark, hashing):
         patch.setattr(positions, "FEW", 0)
         patch.setattr(sink, "touches_rows", bool)
         patch.setattr(sink, "_merge", merge_whole)
-        patch.setattr(extents, "SMALL_TABLE", -1)
         patch.setattr(positions, "open_table", open_surely)
-        patch.setattr(difference, "place_rows", place_counted)
         patch.setattr(sink, "wants_places", lambda table: wants(table) and is_turn(table.uri))
         patch.setattr(extents, "find_need", lambda *_: "always")
         patch.setattr(run, "LARGE_LOOKUP", 0)

@@ -98,7 +98,7 @@ def played(
         histories = [*kept, *make_histories(world, wanted - len(kept), WINDOWS, SEED)]
         alterations = plan_alterations(world, WINDOWS, SEED) if name == EVOLVING else ()
         script = Script(histories, make_shared(world, WINDOWS, SEED), alterations)
-        engine = enrich_engine(spark, other_ways=(SEED + list(PLAYED).index(name)) % 2 == 1)
+        engine = enrich_engine(spark, other_ways=(SEED + list(PLAYED).index(name)) % 2 == 1, large=True)
         trial = Trial(tmp_path_factory.mktemp(name.replace("/", "_")) / "p", world, script, engine, seed=SEED)
         with hold_settings(spark, {} if name == COMPILED else INTERPRETED):
             for window in range(WINDOWS):
@@ -202,5 +202,5 @@ def test_enough_was_compared(totals: dict[str, Tally]) -> None:
     assert total.rows_compared >= 30_000 * share
     assert total.quarantine_rows >= 1_500 * share
     assert total.alterations >= 2
-    assert PLACED["at hand"] >= 20 * share
+    assert PLACED["at hand"] >= 5 * share
     assert total.query_runs >= 10_000 * share

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -120,11 +120,6 @@ class Affected:
     went: DataFrame | None = None
     # Alias -> the rows of a large lookup that these may refer to, of those that a join has asked for.
     narrowed: dict[str, DataFrame] = field(default_factory=dict)
-
-    def limit_ranges(self, width: int) -> Mapping[str, Range]:
-        """Return the ranges for a read of so many columns, with no values where these lead to too many places."""
-        few = {name for name, each in self.ranges.items() if len(each.values) * width <= LISTED}
-        return {name: each if name in few else replace(each, values=()) for name, each in self.ranges.items()}
 
     def has_few_places(self, width: int) -> bool:
         """Tell whether a read of so many columns looks for each key by itself."""

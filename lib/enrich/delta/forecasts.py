@@ -93,12 +93,3 @@ def _list_told(uri: str, version: int) -> Iterable[dict[str, Any]]:
     told = [each["cdc"] for each in found if "cdc" in each]
     changing = [each[kind] for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
     return told or {each["path"]: each for each in changing}.values()
-
-
-def only_brings(uri: str, versions: Iterable[int]) -> bool:
-    """Tell whether commits have only added files of rows; not where the log does not hold them."""
-    for version in versions:
-        found = actions(uri, version)
-        if found is None or any("cdc" in each or each.get("remove", {}).get("dataChange") for each in found):
-            return False
-    return True

@@ -13,7 +13,7 @@ from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.result import Proof
-from enrich.base.spec import Range, SourceSpec, name_inside, quote
+from enrich.base.spec import LISTED, Range, SourceSpec, name_inside, quote
 
 WriteRow = Callable[..., str]  # ``base.rowforms.write_row``
 _HASH, _HALVES = "__enrich_hash", ("__enrich_h0", "__enrich_h1")
@@ -124,12 +124,17 @@ def read_proof(rows: int, parts: Sequence[int]) -> Proof | None:
     return rows, one, two
 
 
-def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
-    """Leave out rows with other keys, by literals, by which Delta skips files and Parquet row groups and pages."""
+def keep_in_ranges(rows: DataFrame, ranges: Ranges, width: int = 1) -> DataFrame:
+    """Leave out rows with other keys, by literals, by which Delta skips files and Parquet row groups and pages.
+
+    ``width``: how many columns are read, each of them in a place of its own for each key that is listed.
+    """
     for name, each in ranges.items():
         column, build = F.col(name), F.date_from_unix_date if each.is_day else F.lit  # Python has not all dates
         least, most = build(F.lit(each.least)), build(F.lit(each.most))
-        rows = rows.where(column.isin([*each.values]) if each.values else column.between(least, most))
+        rows = rows.where(
+            column.isin([*each.values]) if 0 < len(each.values) * width <= LISTED else column.between(least, most)
+        )
     return rows
 
 

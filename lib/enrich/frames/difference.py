@@ -299,7 +299,7 @@ def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> 
 def _keep_affected(old: DataFrame, affected: Affected, identity: Identity, width: int) -> DataFrame:
     """Keep the old rows of affected keys, and those of another identity; ``width``: how many columns are read."""
     # Behind a right or full join the left key may be null.
-    near = old if identity.right else keep_in_ranges(old, affected.limit_ranges(width))
+    near = old if identity.right else keep_in_ranges(old, affected.ranges, width)
     kinds = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
     # Few keys are sent to every task, or all rows of the table would be shuffled; uncounted ones (0) may be many.
     is_small = 0 < affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)

@@ -146,11 +146,12 @@ class Sources:
     def frame_of(self, alias: str, names: Sequence[str], keys: DataFrame, ranges: Ranges) -> DataFrame:
         """Return ``frame`` for keys, which are named as the first of ``names``, and whose parts have ``ranges``."""
         source = self.spec.sources[alias]
+        width = len(source.columns)
         if alias not in self.tables:
-            return keep_in_ranges(self.frame(alias, names), ranges).join(keys, on=keys.columns, how="left_semi")
+            return keep_in_ranges(self.frame(alias, names), ranges, width).join(keys, on=keys.columns, how="left_semi")
         # Here and not behind: Spark moves no join below what makes one row of several.
         parts = dict(zip(names, map(take_column, source.key), strict=True))
-        rows = keep_in_ranges(self.tables[alias].withColumns(parts), ranges)
+        rows = keep_in_ranges(self.tables[alias].withColumns(parts), ranges, width)
         rows = rows.join(keys, on=keys.columns, how="left_semi").drop(*names)
         return pack_rows(normalise.derive_rows(rows, source), source, names)
 
@@ -165,8 +166,7 @@ class Sources:
             assert found is not None  # noqa: S101 - all rows are known
             return found
         keys = zip(name_left_key(len(names)), names, strict=True)
-        known_ranges = affected.limit_ranges(len(self.spec.sources[alias].columns))
-        ranges = {name: known_ranges[key] for key, name in keys if key in known_ranges}
+        ranges = {name: affected.ranges[key] for key, name in keys if key in affected.ranges}
         rows = self.frame_of(alias, names, wanted.toDF(*names), ranges)
         return rows if found is None else found.unionByName(rows)
 

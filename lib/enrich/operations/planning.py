@@ -322,12 +322,10 @@ def foresee_reads(
         others = [rule for rule in rules if rule.judged_scope == TARGET and not rule.spec.is_row]
         once_more = (spec.remembers or not wants_places(target), plan.lacks_state, bool(others))
         times = 1.0 if plan.everything else 1 + sum(once_more)
-        if target is not None and wants_places(target) and not plan.everything:
-            commits = [(plan.tables[alias].uri, _list_commits(plan, alias)) for alias in moved]
-            knows, count = getattr(find_kind(spec), "knows_old", lambda *_: False), _foresee_count(plan, feeds, moved)
-            is_known = knows(plan, count if affected is None else affected.count)
-            if is_known or all(forecasts.only_brings(*each) for each in commits):  # by keys alone: steps/publish.py
-                times += _find_share(target, [*spec.identity, *spec.right_identity]) - 1
+        knows, count = getattr(find_kind(spec), "knows_old", lambda *_: False), _foresee_count(plan, feeds, moved)
+        is_known = knows(plan, count if affected is None else affected.count)
+        if target is not None and wants_places(target) and is_known:  # by keys alone: steps/publish.py
+            times += _find_share(target, [*spec.identity, *spec.right_identity]) - 1
         beside_it += replace(there, bytes=ceil(there.bytes * times))
     elif plan.lacks_state:
         scans, beside_it = [*used.items()], there
