@@ -202,21 +202,25 @@ def test_a_record_without_proof_says_so(held: Lab) -> None:
 
 
 def test_other_engines_compute_the_same(held: Lab) -> None:
+    """Of the target, and of the quarantine as the target's version names it."""
     lab = held
     project = enrich.load_project(lab.home)
-    told = enrich.prove(project, "customers")
-    expected = (told["target"]["rows"], *map(int, told["target"]["sums"]))
-    assert list(expected) == prove(lab, "customers")
-    assert tuple(map(int, lab.spark.sql(told["query"]).first() or ())) == expected
-    rows = reader.read(Path(lab.path("customers")))  # delta_scan would fetch an extension
-    query = enrich.prove(project, "customers", dialect="duckdb")["query"]
-    query = query.replace(f"delta_scan('{lab.path('customers')}')", "rows")
-    assert rows.num_rows == expected[0]
-    assert tuple(map(int, duckdb.connect().execute(query).fetchall()[0])) == expected
-    lab.put("accounts", {"id": "u1", "email": "other@example.com", "note": "n"})
+    told, other = (enrich.prove(project, "customers", dialect=each) for each in ("spark", "duckdb"))
+    for name, query, more in (("customers", "query", ()), ("customers__quarantine", "quarantine_query", ("_failed",))):
+        shown = told["quarantine" if more else "target"]
+        expected = (shown["rows"], *map(int, shown["sums"]))
+        assert list(expected) == prove(lab, name, *more)
+        assert tuple(map(int, lab.spark.sql(told[query]).first() or ())) == expected
+        rows = reader.read(Path(lab.path(name)))  # delta_scan would fetch an extension
+        assert rows.num_rows == expected[0] == (1 if more else 2)
+        text = other[query].replace(f"delta_scan('{lab.path(name)}')", "rows")
+        assert tuple(map(int, duckdb.connect().execute(text).fetchall()[0])) == expected
+    lab.put("accounts", {"id": "u3", "email": "other@example.com", "note": "n"})
     lab.run()
-    assert enrich.prove(project, "customers")["target"] != told["target"]
-    assert enrich.prove(project, "customers", version=0)["target"] == told["target"]
+    now = enrich.prove(project, "customers")
+    assert (now["target"]["rows"], now["quarantine"]["rows"]) == (3, 0)
+    assert now["quarantine_query"] == told["quarantine_query"].replace("VERSION AS OF 0", "VERSION AS OF 1")
+    assert enrich.prove(project, "customers", version=0) == told
 
 
 def test_status_says_what_was_proven(held: Lab) -> None:
