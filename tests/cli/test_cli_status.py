@@ -281,6 +281,7 @@ def test_proof_prints_what_is_recorded_and_the_query_that_computes_it(told: Any,
     )
     assert answer["target"] == {"rows": 100, "sums": [str(2**64 - 1), "7"]}
     assert (answer["quarantine"], answer["target_version"], answer["dialect"]) == (None, 0, "duckdb")
+    assert answer["quarantine_query"] is None, "there is no quarantine"
     place = f"delta_scan('{project / 'lake' / 'customers'}')"
     (proof,) = duckdb.execute(answer["query"].replace(place, "(SELECT 'a' id, NULL email, true consent)")).fetchall()
     assert proof[0] == 1

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
-from differential.worlds_of_groups import HELD, KINDS, LOG, GroupWorld, make_query
+from differential.worlds_of_groups import GAPS, HELD, KINDS, LOG, GroupWorld, make_query
 from enrich.base.spec import LIVE, WEIGHT, Affected
 from enrich.joins import group
 from kit.counts import COUNTED
@@ -59,7 +59,8 @@ def play(home: Path, spark: SparkSession, seed: int, queries: int, rounds: int, 
     """Play random queries on random histories; return how many runs of a query on a history were compared.
 
     Of each three queries one is over the table as it is, one takes it as a log, one without rows that share their key.
-    The first query shows what makes its groups move, and the first round after the first run is a plain one.
+    The first query shows what makes its groups move, and the first round after the first run is a plain one. The others
+    have all kinds of changes among them.
     """
     forget_tables(spark)
     chance = random.Random(seed)
@@ -70,8 +71,7 @@ def play(home: Path, spark: SparkSession, seed: int, queries: int, rounds: int, 
         # The contents of two events of one order are compared in their exact form, which of 0.0 and -0.0 is a text.
         world.add(f"q{number}", *make_query(chance, moves=not number, without="f" if how == LOG else ""), how)
     done, told = 0, [*world.queries.values()]
-    for number in range(rounds):
-        kinds = {0: [], 1: ["put", "drop"]}.get(number, [KINDS] * chance.randint(1, 3))
+    for number, kinds in enumerate([[], ["put", "drop"], *world.deal(rounds - 2)]):
         acts = [world.change(each) for each in kinds]
         options: dict[str, object] = {}
         until = None
@@ -105,7 +105,8 @@ def test_random_queries_of_groups(
     interpreted: SparkSession, tmp_path: Path, pytestconfig: pytest.Config, ways: Ways
 ) -> None:
     done = play(tmp_path / "p", interpreted, int(os.environ["ENRICH_TEST_SEED"]), queries=3, rounds=4, histories=28)
-    said = f"{done}; {ways.moved} groups moved by changes, {ways.anew} computed anew beside them"
+    kinds = f"{len(KINDS) + len(GAPS)} kinds of changes"
+    said = f"{done}, {kinds}; {ways.moved} groups moved by changes, {ways.anew} computed anew beside them"
     pytestconfig.stash[COUNTED]["query-runs of groups"] = said
     assert done >= 300
     assert ways.moved, "no group has moved by its changes"

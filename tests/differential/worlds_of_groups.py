@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from differential.compare import canonical_row
-from kit.lab import Lab
+from kit.lab import FEED, Lab
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,7 +43,10 @@ COLUMNS = {
     "unused": pa.int32(),
 }
 KEYS_OF_A_HISTORY = 9
-KINDS = "put put put drop append update move overwrite restore compact keyless unused lost"
+KINDS = ("put", "drop", "append", "update", "move", "overwrite", "restore", "compact", "keyless", "unused", "late",
+         "grow")  # fmt: skip
+GAPS = ("lost", "unfed")
+"""What can happen to the table; of what ``GAPS`` do, the feed tells nothing, so that no group moves by it."""
 _GROUPS = ("g", "w", "upper(g)", "coalesce(g, '-')", "n % 3", "date_trunc('MONTH', t)", "f", "w > 1", "(w + 1)", "s")
 _AGGREGATES = (
     "count(*)", "count(n)", "count(1)", "sum(n)", "sum(d)", "avg(n)", "avg(d)", "avg(w)", "sum(w)", "min(n)", "max(n)",
@@ -170,9 +174,16 @@ class GroupWorld:
             self.rows[row["id"]] = row
         return row
 
-    def change(self, kinds: str = KINDS) -> str:
-        """Make one commit of one of these kinds; return which."""
-        what = self.chance.choice(kinds.split())
+    def deal(self, rounds: int) -> list[list[str]]:
+        """Return what happens in some rounds: all kinds once, in a random order, and gaps in the last round alone."""
+        kinds = self.chance.sample(KINDS, len(KINDS))
+        dealt = [kinds[place::rounds] for place in range(rounds)]
+        dealt[-1] += GAPS
+        self.chance.shuffle(dealt[-1])
+        return dealt
+
+    def change(self, what: str) -> str:
+        """Make what one kind of change is to some of the histories; return which."""
         touched = [h for h in range(self.histories) if self.chance.random() < 0.6] or [0]
         getattr(self, f"_{what}")(touched)
         return what
@@ -207,6 +218,28 @@ class GroupWorld:
         self._assign("n = 2", "n", 3, touched)
         shutil.rmtree(Path(self.lab.path("facts"), "_change_data"), ignore_errors=True)
 
+    def _unfed(self, touched: list[int]) -> None:
+        """The feed is off for a while."""
+        log = DeltaTable(self.lab.path("facts"))
+        log.alter.set_table_properties(dict.fromkeys(FEED, "false"))
+        self._assign("w = 2", "w", 0, touched)
+        log.update_incremental()
+        log.alter.set_table_properties(FEED)
+
+    def _late(self, touched: list[int]) -> None:
+        """Events come that are older than one of their key that is there already."""
+        free = [(h, n) for h in touched for n in range(KEYS_OF_A_HISTORY) if f"h{h:04}|{n}" not in self.rows]
+        rows = [self._draw(*each) for each in free if f"h{each[0]:04}|{each[1] ^ 1}" in self.rows]
+        for row in rows:
+            row |= {"w": 0, "n": 0}
+        if rows:
+            self.lab.append("facts", *rows)
+
+    def _grow(self, _touched: list[int]) -> None:
+        """A column comes that no query uses."""
+        log = DeltaTable(self.lab.path("facts"))
+        log.alter.add_columns([Field(f"more{log.version()}", PrimitiveType("string"), nullable=True)])
+
     def _assign(self, condition: str, column: str, value: Any, touched: list[int]) -> None:
         name, _, number = condition.partition(" = ")
         for key in self._list_mine(touched):
@@ -230,6 +263,7 @@ class GroupWorld:
         log = DeltaTable(self.lab.path("facts"))
         if log.version() > 3:
             log.restore(max(1, log.version() - self.chance.randint(1, 3)))
+            log.alter.set_table_properties(FEED)  # it may have been off there
         self.rows = {row["id"]: row for row in self.lab.rows("facts") if row["id"] is not None}
 
     def _compact(self, _touched: list[int]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -27,6 +28,7 @@ TABLES = {
     "master": {"id": pa.int64(), "value": pa.string()},
     "orders": {"id": pa.int64(), "amount": pa.int64()},
     "things": {"id": pa.int64(), "name": pa.string(), "size": pa.int64()},
+    "sales": {"id": pa.int64(), "shop": pa.int64(), "amount": pa.int64()},
 }
 JOBS = {
     "customers": CUSTOMERS.removeprefix("job: customers\n").removesuffix("target: {table: customers}\n"),
@@ -74,8 +76,19 @@ sources:
 from: things
 history: {columns: [name]}
 """,
+    "sums": """\
+sources:
+  sales: {table: sales, key: id}
+query: |
+  SELECT shop, count(*) AS sales, count(amount) AS known, sum(amount) AS amount, max(amount) AS most
+  FROM sales GROUP BY shop
+expectations: sums
+""",
 }
-"""Job kind by kind: table join, foreign key, list, mirror, gate with quarantine, history."""
+"""Job kind by kind: table join, foreign key, list, mirror, gate with quarantine, history, groups with quarantine."""
+
+HOLDING = ("checked", "sums")
+"""The jobs with a quarantine, of rows without an amount."""
 
 TIMELESS = tuple(job for job in JOBS if job != "past")
 """The jobs whose targets are what their sources are now: they heal where a past is lost for good."""
@@ -87,12 +100,14 @@ SOURCES = {
     "lookup": ("master",),
     "checked": ("orders",),
     "past": ("things",),
+    "sums": ("sales",),
 }
 
 
 def open_shop(lab: Lab, *jobs: str, seed: int = 0) -> Shop:
     """Write sources and jobs, of all kinds or the named ones."""
-    lab.suite("checked", hold_nulls("amount", severity="warning"))
+    for job in HOLDING:
+        lab.suite(job, hold_nulls("amount", severity="warning"))
     shop = Shop(lab, seed)
     for job in jobs or JOBS:
         for table in SOURCES[job]:
@@ -109,7 +124,7 @@ class Shop:
         self.lab = lab
         self.random = random.Random(seed)
         self.now = 0
-        self.quarantined = 0
+        self.quarantined = Counter[str]()
         self.snapshots: dict[tuple[str, int], Rows] = {}
 
     def row(self, table: str, key: int) -> Row:
@@ -126,6 +141,7 @@ class Shop:
             "master": {"id": key, "value": pick([None, "a", "b", f"value{self.now}"])},
             "orders": {"id": key, "amount": pick([None, self.now])},
             "things": {"id": key, "name": pick([None, "a", "b"]), "size": self.now},
+            "sales": {"id": key, "shop": pick([None, 0, 1, 2]), "amount": pick([None, self.now])},
         }
         return rows[table]
 
@@ -147,17 +163,27 @@ class Shop:
         elif sure is not None:
             self.lab.put(sure, {**self.row(sure, 100)})
         else:  # one row comes to the quarantine, another one leaves it
-            self.quarantined = 1 - self.quarantined  # not by the clock, which other changes move, too
-            rows = [{"id": 100 + i, "amount": None if self.quarantined == i else self.now} for i in range(2)]
-            self.lab.put("orders", *rows)
+            held = self.quarantined[job] = 1 - self.quarantined[job]  # not by the clock, which other changes move, too
+            self.put_amounts(job, {100 + i: None if held == i else self.now for i in range(2)})
+
+    def put_amounts(self, job: str, amounts: dict[int, int | None]) -> None:
+        """Give a job with a quarantine rows that stand by themselves."""
+        (table,) = SOURCES[job]
+        more = [name for name in TABLES[table] if name not in ("id", "amount")]
+        rows = [{"id": key, "amount": amount, **dict.fromkeys(more, key)} for key, amount in amounts.items()]
+        self.lab.put(table, *rows)
 
     def expected(self, job: str, versions: dict[str, int] | None = None) -> Rows:
         """Return what a job's target holds, from its sources as they are now or were at ``versions``."""
         at = versions or {}
         if job == "past":
             return in_order(self._past("things", at.get("things")))
+        return in_order([row for row in self._view(job, at) if job not in HOLDING or row["amount"] is not None])
+
+    def _view(self, job: str, at: dict[str, int]) -> Rows:
+        """Return what a job makes of its sources, whether a rule holds it or not."""
         tables = {t: {row["id"]: row for row in self.lab.rows(t, at.get(t))} for t in SOURCES[job]}
-        return in_order(_VIEWS[job](*tables.values()))
+        return _VIEWS[job](*tables.values())
 
     def _past(self, table: str, last: int | None) -> Rows:
         """Return the versions of a table's rows, from its snapshots one by one."""
@@ -180,10 +206,9 @@ class Shop:
                 opened[key] = {"id": key, "valid_from": moment, "valid_to": None, "name": rows[key]}
         return [*found, *opened.values()]
 
-    def held(self, versions: dict[str, int] | None = None) -> Rows:
-        """Return what the quarantine of ``checked`` holds, from the source as it is now or was at its version."""
-        orders = self.lab.rows("orders", (versions or {}).get("orders"))
-        return in_order([{"id": row["id"], "amount": None} for row in orders if row["amount"] is None])
+    def held(self, job: str, versions: dict[str, int] | None = None) -> Rows:
+        """Return what a job's quarantine holds, from its source as it is now or was at its version."""
+        return in_order([row for row in self._view(job, versions or {}) if row["amount"] is None])
 
     def found(self, table: str, version: int | None = None) -> Rows:
         """Return a target's or quarantine's rows, now or at a version, without what the quarantine adds to them."""
@@ -195,8 +220,8 @@ class Shop:
         """Compare targets and quarantine with what they must hold."""
         for job in jobs:
             assert self.found(job) == self.expected(job), job
-        if "checked" in jobs:
-            assert self.found("checked__quarantine") == self.held()
+            if job in HOLDING:
+                assert self.found(f"{job}__quarantine") == self.held(job), job
 
 
 def in_order(rows: Rows) -> Rows:
@@ -237,8 +262,20 @@ def _lookup(master: Table) -> Rows:
 
 
 def _checked(orders: Table) -> Rows:
-    rows = orders.values()
-    return [{"id": row["id"], "amount": row["amount"]} for row in rows if row["amount"] is not None]
+    return [{"id": row["id"], "amount": row["amount"]} for row in orders.values()]
+
+
+def _sums(sales: Table) -> Rows:
+    shops: dict[int, list[int | None]] = {}
+    for row in sales.values():
+        if row["shop"] is not None:
+            shops.setdefault(row["shop"], []).append(row["amount"])
+    return [_add_up(shop, len(amounts), [a for a in amounts if a is not None]) for shop, amounts in shops.items()]
+
+
+def _add_up(shop: int, sales: int, known: list[int]) -> Row:
+    whole = {"amount": sum(known) if known else None, "most": max(known, default=None)}
+    return {"shop": shop, "sales": sales, "known": len(known), **whole}
 
 
 _VIEWS: dict[str, Callable[..., Rows]] = {
@@ -247,4 +284,5 @@ _VIEWS: dict[str, Callable[..., Rows]] = {
     "homes": _homes,
     "lookup": _lookup,
     "checked": _checked,
+    "sums": _sums,
 }

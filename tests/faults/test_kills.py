@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from faults.shop import JOBS, SOAK, SOURCES, Shop, in_order, open_shop
+from faults.shop import HOLDING, JOBS, SOAK, SOURCES, Shop, in_order, open_shop
 from kit import command
 from kit.counts import COUNTED
 from kit.lab import Lab, Rows
@@ -174,16 +174,19 @@ class Reader(threading.Thread):
             (job, each["version"]): json.loads(each["userMetadata"]) for job in JOBS for each in self.lab.log(job)
         }
         assert self.seen.keys() <= records.keys()
-        name = "checked__quarantine"
-        own = [each for each in self.lab.log(name) if "userMetadata" in each] if self.lab.exists(name) else []
-        held_at = {json.loads(each["userMetadata"])["quarantine_number"]: each["version"] for each in own}
+        held_at = {}
+        for job in HOLDING:
+            name = f"{job}__quarantine"
+            own = [each for each in self.lab.log(name) if "userMetadata" in each] if self.lab.exists(name) else []
+            held_at[job] = {json.loads(each["userMetadata"])["quarantine_number"]: each["version"] for each in own}
         for (job, version), record in records.items():
             at = {table: record["sources"][table]["to"] for table in SOURCES[job]}
             rows = self.seen.get((job, version)) or self.lab.rows(job, version)
             assert in_order(rows) == shop.expected(job, at), (job, version)
-            if job == "checked":
+            if job in HOLDING:
                 number = record["quarantine_number"]
-                assert (shop.found(name, held_at[number]) if number else []) == shop.held(at), version
+                found = shop.found(f"{job}__quarantine", held_at[job][number]) if number else []
+                assert found == shop.held(job, at), (job, version)
         return len(records)
 
 
@@ -202,7 +205,7 @@ def refuse_a_second(lab: Lab, first: Victim, job: str) -> float:
 
 def commits(job: str) -> list[str]:
     """Return the tables that a run of a job commits to, in this order."""
-    return [f"{job}__quarantine", job] if job == "checked" else [job]
+    return [f"{job}__quarantine", job] if job in HOLDING else [job]
 
 
 class Tally:

@@ -1,12 +1,13 @@
 """Explore what may happen to one job: all interleavings of its runs with what others do, up to a number of acts.
 
-    PYTHONPATH=lib:tests python -m protocol.explorer [--acts 4] [--only restore,kill] [--most 1000000]
+    PYTHONPATH=lib:tests python -m protocol.explorer [--acts 4] [--only restore,kill] [--most 1000000] [--groups]
 
 A state is a lake, the runs that wait in it, and what was done that may be refused. An act is what somebody does: writes
-to a source, restores, kills a run, starts a second one, gives ``--since``. The next step of a run that is there costs
-nothing, nor does the start of a run where none is. States are visited by the number of acts that lead to them, each
-once, so that no trace to a fault has fewer acts than the first one; with it, the explorer stops. States that differ in
-names of runs alone are one: a run has the first free name while it makes a step, until something knows it by its name.
+to a source, restores, kills a run, starts a second one, gives ``--since`` or ``--until``. The next step of a run that
+is there costs nothing, nor does the start of a run where none is. States are visited by the number of acts that lead to
+them, each once, so that no trace to a fault has fewer acts than the first one; with it, the explorer stops. States that
+differ in names of runs alone are one: a run has the first free name while it makes a step, until something knows it by
+its name.
 
 In every state, whatever runs there are die, and runs that nothing disturbs finish: target and quarantine must be what
 the job gives for the sources as they are, at the versions that the target records. A run that ends with 0 must have
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from protocol.lake import LEFT, RIGHT, Commit, Lake, Rows, Table, read_record
-from protocol.player import ALIASES, BAD, SHOP, Ended, Player, Stop, join_rows, playing
+from protocol.player import ALIASES, BAD, GROUPS, JOB, SHOP, Ended, Player, Stop, make_rows, playing
 
 LOST, FOREIGN, FORGOTTEN, MIXED = 1, 2, 4, 8
 """What was done that a run may refuse: with exit 5, with exit 6; with exit 2, as nothing tells whose a target is.
@@ -268,7 +269,7 @@ ACTS: dict[str, Callable[[State], Acts]] = {
         drop,
     )
 }
-OF_RUNS = ("kill", "lose", "second", "since", "refresh", "merge", "repair")
+OF_RUNS = ("kill", "lose", "second", "since", "until", "refresh", "merge", "repair")
 """What is done to runs: they die, they lose answers of commits; a second one comes; others options; no positions."""
 
 
@@ -307,10 +308,12 @@ def judge_end(state: State, ended: Ended) -> str | None:
     record = find_record(target, ended.version)
     if record is None:
         return f"exit 0 ({ended.status}) over rows of another writer in the target"
-    found = [find_rows(state, uri, record["sources"][alias]) for alias, uri in ALIASES.items()]
+    found = [
+        find_rows(state, uri, record["sources"][alias]) for alias, uri in ALIASES.items() if alias in record["sources"]
+    ]
     if None in found:
         return None
-    good, bad = (tuple(sorted(each.items())) for each in join_rows(*found))  # type: ignore[arg-type]
+    good, bad = (tuple(sorted(each.items())) for each in make_rows(*found))  # type: ignore[arg-type]
     if target.commits[ended.version].rows != good:
         return f"exit 0 ({ended.status}), and the target has {target.commits[ended.version].rows} instead of {good}"
     named = (record["quarantine_number"], record["quarantine_run"])
@@ -375,15 +378,16 @@ class Explorer:
 
     def _judge_all(self, state: State) -> str | None:
         """Return how target and quarantine differ from what the job gives for the sources as they are."""
-        lake = state.lake
-        good, bad = (tuple(sorted(each.items())) for each in join_rows(lake.left.rows, lake.right.rows))
+        lake, aliases = state.lake, self.player.job.sources
+        sources = [lake.left, lake.right][: len(aliases)]
+        good, bad = (tuple(sorted(each.items())) for each in make_rows(*[each.rows for each in sources]))
         assert lake.target is not None
         record = find_record(lake.target, lake.target.version)
         held = () if lake.beside is None else lake.beside.rows
         if (lake.target.rows, held) != (good, bad):
             return f"target and quarantine have {lake.target.rows}, {held} instead of {good}, {bad}"
         marks = {} if record is None else record["sources"]
-        if any(marks[alias]["to"] != table.version for alias, table in zip(ALIASES, lake[:2], strict=True)):
+        if any(marks[alias]["to"] != table.version for alias, table in zip(aliases, sources, strict=True)):
             return "the record does not name the sources' versions"
         return None
 
@@ -485,9 +489,9 @@ def list_options(state: State, acts: frozenset[str]) -> Iterator[tuple[str, dict
         yield "", {}
     if state.lake.target is None:
         return
-    if "since" in acts:
-        for version in range(state.lake.left.version):
-            yield f" --since orders=v{version}", {"since": (("orders", version),)}
+    for bound in ("since", "until"):
+        for version in range(state.lake.left.version) if bound in acts else ():
+            yield f" --{bound} orders=v{version}", {bound: (("orders", version),)}
     if "refresh" in acts:
         yield " --full-refresh", {"full_refresh": True}
     if "merge" in acts:
@@ -502,9 +506,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--acts", type=int, default=3, help="how many there are at most")
     parser.add_argument("--only", default=",".join([*ACTS, *OF_RUNS]), help="which, with commas between them")
     parser.add_argument("--most", type=int, default=1_000_000, help="states")
+    parser.add_argument("--groups", action="store_true", help="a job of groups instead of a join")
     options = parser.parse_args(arguments)
     started = time.process_time()
-    with tempfile.TemporaryDirectory() as home, playing(Path(home)) as player:
+    with tempfile.TemporaryDirectory() as home, playing(Path(home), GROUPS if options.groups else JOB) as player:
         found = Explorer(player)
         try:
             found.explore(begin(), frozenset(options.only.split(",")), options.acts, options.most)

@@ -11,9 +11,11 @@ import pytest
 
 from differential import planting
 from enrich.delta import tables
+from enrich.joins import group
 from enrich.progress import continuity, cursor, target
 from enrich.steps import publish, source_changes
 from protocol import lake as model
+from protocol.player import GROUPS, JOB
 
 
 def ask_delta_alone(patch: pytest.MonkeyPatch) -> None:
@@ -99,6 +101,26 @@ def commit_the_cursor_apart(patch: pytest.MonkeyPatch) -> None:
     from enrich.operations import workplace
 
     patch.setattr(workplace, "read_target", believing)
+
+
+def commit_the_cursor_behind(patch: pytest.MonkeyPatch) -> None:
+    """Believe the latest outcome, not the commit: the cursor is written after the rows, so a sum is applied twice."""
+    read = target.read_target
+
+    def believing(uri: str, job: str, runs: Any, label: str) -> Any:
+        found = read(uri, job, runs, label)
+        numbers = [each[2] for each in model.Here.lake.runs if each[0] == "outcome"]
+        known = [each for each in model.Here.lake.runs if each[0] == "intent" and each[2] in numbers]
+        return replace(found, cursor=cursor.Cursor.from_dict(json.loads(known[-1][3]))) if known else found
+
+    from enrich.operations import workplace
+
+    patch.setattr(workplace, "read_target", believing)
+
+
+def move_whatever_is_taken(patch: pytest.MonkeyPatch) -> None:
+    """Move groups also by what is taken once more, or what does not begin where their target ends."""
+    patch.setattr(group, "can_move", lambda plan: not plan.everything)
 
 
 def commit_the_target_first(patch: pytest.MonkeyPatch) -> None:
@@ -192,6 +214,7 @@ class Planted(NamedTuple):
     acts: str
     bound: int
     before: tuple[str, ...] = ()
+    job: str = JOB
 
 
 PLANTED: dict[str, Planted] = {
@@ -207,6 +230,8 @@ PLANTED: dict[str, Planted] = {
         Planted(look_no_more, "order,intrude", 2),
         Planted(look_for_numbers_alone, "order,restore", 3),
         Planted(commit_the_cursor_apart, "order,kill", 2),
+        Planted(commit_the_cursor_behind, "another,kill", 2, job=GROUPS),
+        Planted(move_whatever_is_taken, "order,another,kill,since", 3, job=GROUPS),
         Planted(commit_the_target_first, "order", 2),
         Planted(merge_ranges, "order,kill,since", 4, FED_LATE),
         Planted(ignore_what_is_forgotten, "refresh,intrude,forget", 3),

@@ -4,8 +4,9 @@ What is real: all that a run of one job does between its two sides, ``operations
 ``operations.workplace`` (what is read, in which order), ``progress`` whole, ``pipeline``, ``steps.publish``,
 ``steps.source_changes`` (which range is read how), ``steps.gate`` where no rule fails,
 ``delta.sink`` (what is compared before a commit, its number and record, its proof), the queries of ``delta.runs``.
-What is modelled: Delta and its logs (``protocol.lake``), and what frames hold: netting, affected keys, joins, verdicts,
-differences.
+Of groups, whether they move by what came and went is real, too (``joins.group.can_move``).
+What is modelled: Delta and its logs (``protocol.lake``), and what frames hold: netting, affected keys, joins, groups,
+verdicts, differences.
 
 A run is a function of what it reads. So a run that has been stopped is what it was asked for and the lakes that it met,
 one a step; to go on, it is played again from its start, and meets these lakes once more.
@@ -33,6 +34,7 @@ from enrich.base.spec import Affected
 from enrich.base.suites import list_uncounted
 from enrich.delta import extents, locks, positions, reads, sink, tables
 from enrich.frames import changes, difference, normalise
+from enrich.joins import group
 from enrich.operations import loading, runner, workplace
 from enrich.operations.workplace import Workplace
 from enrich.progress import decision
@@ -43,7 +45,7 @@ from enrich.project import project
 from enrich.steps import gate, publish, rows, run, source_changes, state
 from kit.project import hold_nulls, suite, write_project
 from protocol import lake as model
-from protocol.lake import LEFT, RIGHT, SESSION, TARGET, Anything, Frame, Here, Lake, Rows
+from protocol.lake import BESIDE, LEFT, RIGHT, SESSION, TARGET, Anything, Frame, Here, Lake, Rows
 
 JOB = """\
 job: shown
@@ -57,14 +59,35 @@ select: {id: orders.id, amount: orders.amount, name: shops.name}
 target: {table: /lake/shown}
 expectations: shown
 """
+GROUPS = """\
+job: shown
+sources:
+  orders: {table: /lake/orders, key: id}
+query: SELECT shop AS id, count(amount) AS amount, max(amount) AS name FROM orders GROUP BY shop
+target: {table: /lake/shown}
+expectations: shown
+"""
+"""Its model adds up the amounts of a shop, as a text of all of them: what is added twice stands there twice."""
 ALIASES = {"orders": LEFT, "shops": RIGHT}
 SHOP, BAD = "m", "-"  # the shop of every order; the amount that a rule holds back
 
 
-def join_rows(left: Rows, right: Rows) -> tuple[dict[str, str], dict[str, str]]:
-    """Return what the job gives, for target and quarantine: the reference, and what its frames would hold."""
-    name = dict(right).get(SHOP, "?")
-    found = {key: amount + name for key, amount in left}
+def make_rows(left: Rows, *right: Rows) -> tuple[dict[str, str], dict[str, str]]:
+    """Return what the job gives, for target and quarantine: the reference, and what its frames would hold.
+
+    Orders with the name of their shop, or of orders alone: the shop with all amounts.
+    """
+    name = dict(right[0]).get(SHOP, "?") if right else ""
+    return judge_rows({key: amount + name for key, amount in left} if right else add_up([row[1] for row in left]))
+
+
+def add_up(amounts: list[str]) -> dict[str, str]:
+    """Return the shop with all amounts; nothing where there are none."""
+    return {SHOP: "".join(sorted(amounts))} if amounts else {}
+
+
+def judge_rows(found: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the rows that pass, and those that are held back."""
     return tuple({k: v for k, v in found.items() if v.startswith(BAD) == bad} for bad in (False, True))  # type: ignore[return-value]
 
 
@@ -125,8 +148,8 @@ outcome is written."""
 class Player:
     """The project, and what was decided before over the same tables."""
 
-    def __init__(self, home: Path) -> None:
-        files = {"conf/dev.yml": "lake: /lake\n", "jobs/shown.yml": JOB}
+    def __init__(self, home: Path, job: str) -> None:
+        files = {"conf/dev.yml": "lake: /lake\n", "jobs/shown.yml": job}
         files["expectations/shown.json"] = suite("shown", hold_nulls("amount"))
         self.project = loading.load_project(write_project(home, files))
         self.job = self.project.jobs["shown"]
@@ -197,7 +220,7 @@ class Player:
 
     def _run(self, run_id: str, asked: dict[str, Any]) -> JobResult:
         repairs, Here.by_position = asked.pop("repair", False), not asked.pop("merges", False)
-        asked = {**asked, "since": dict(asked.get("since", ()))}
+        asked = {**asked, **{name: dict(asked.get(name, ())) for name in ("since", "until")}}
         place = Workplace(self.project, ["shown"], Options(**asked), run_id)
         SESSION.settings.clear()
         if repairs:
@@ -261,14 +284,16 @@ def _touch(feed: Frame, *_: Any) -> changes.Touched:
 
 
 def _sources(plan: Plan) -> list[Rows]:
-    return [_read_snapshot(None, uri, plan.window[alias].to, ()).data for alias, uri in ALIASES.items()]
+    return [_read_snapshot(None, ALIASES[alias], at.to, ()).data for alias, at in plan.window.items()]
 
 
 def _find_affected(there: run.Run, changed: source_changes.Changes) -> Affected | None:
-    """Return the changed keys, and those of all rows that lead to a changed shop now."""
+    """Return the changed keys, and those of all rows that lead to a changed shop now; of groups, the shop."""
     if there.plan.everything:
         return None
     keys = set(getattr(changed.differing.get("orders"), "data", ()))
+    if keys and "shops" not in there.plan.window:
+        keys = {SHOP}
     if "shops" in changed.differing:
         keys |= {key for key, _ in _sources(there.plan)[0]}
     return Affected(Frame(sorted(keys)), count=len(keys))  # type: ignore[arg-type]
@@ -279,8 +304,36 @@ def _list_data(frame: Any) -> list[Any]:
     return list(frame.data)
 
 
-def _compute_rows(there: run.Run, _: Any, affected: Affected | None) -> rows.Rows:
-    found = join_rows(*_sources(there.plan))
+def _move_group(there: run.Run, changed: source_changes.Changes) -> dict[str, str] | None:
+    """Return the group as ``joins.group`` moves it by what came and went; None where all its rows have to tell it."""
+    plan = there.plan
+    if not group.can_move(plan) or changed.compared["orders"]:  # a plan that takes anything again does not move
+        return None
+    assert plan.target.table is not None
+    orders = model.find_table(LEFT)
+    assert orders is not None
+    before, after = (
+        [*orders.commits[each].rows] for each in (plan.window["orders"].start or 0, plan.window["orders"].to)
+    )
+    come, gone = (
+        [row[1] for row in those if row not in others] for those, others in ((after, before), (before, after))
+    )
+    was = dict(_read_snapshot(None, TARGET, plan.target.table.version, ()).data).get(SHOP)
+    beside = plan.target.quarantine
+    held = _read_snapshot(None, BESIDE, beside.table.version, ()).data if beside is not None else ()
+    if was is None and (gone or held):
+        return None
+    rest = [*(was or "")]
+    for each in gone:
+        if each in rest:
+            rest.remove(each)
+    return add_up([*rest, *come])
+
+
+def _compute_rows(there: run.Run, changed: source_changes.Changes, affected: Affected | None) -> rows.Rows:
+    moves = affected is not None and "shops" not in there.plan.window
+    moved = _move_group(there, changed) if moves else None
+    found = make_rows(*_sources(there.plan)) if moved is None else judge_rows(moved)
     keys = None if affected is None else set(_list_data(affected.left))
     kept = [tuple((k, v) for k, v in part.items() if keys is None or k in keys) for part in found]
     return rows.Rows(Frame(kept), Counts())  # type: ignore[arg-type]
@@ -363,9 +416,9 @@ def _replace_everywhere(patch: pytest.MonkeyPatch, old: Any, new: Any) -> None:
 
 
 @contextmanager
-def playing(home: Path) -> Iterator[Player]:
-    """Give a player, and let the product read and write the model inside the block."""
-    player, log = Player(home), logging.getLogger("enrich")
+def playing(home: Path, job: str = JOB) -> Iterator[Player]:
+    """Give a player of a job, and let the product read and write the model inside the block."""
+    player, log = Player(home, job), logging.getLogger("enrich")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(log, "disabled", True)
         for name in ("open_log", "exists", "read_open_state", "state_at", "read_history", "actions", "fingerprint"):

@@ -13,12 +13,12 @@ import pytest
 from kit.counts import COUNTED
 from protocol.explorer import ACTS, OF_RUNS, Explorer, Fault, begin
 from protocol.planted_protocol import PLANTED
-from protocol.player import Player, playing
+from protocol.player import GROUPS, JOB, Player, playing
 
 
 @pytest.fixture
-def player(tmp_path: Path) -> Iterator[Player]:
-    with playing(tmp_path) as found:
+def player(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Player]:
+    with playing(tmp_path, getattr(request, "param", JOB)) as found:
         yield found
 
 
@@ -31,17 +31,31 @@ EXPLORED = {
     "order,kill,lose,second,merge": 3,
 }
 """Acts, and how many of them."""
+OF_GROUPS = {
+    "another,restore,kill,since,until": 3,
+    "order,intrude,lose_feed,vacuum,replace_source,second,refresh,repair": 2,
+}
+"""The same for a job whose rows move by what came and went, where that is all that a run takes."""
 
 
-def test_no_state_within_some_acts_is_lost(player: Player, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("player", "explored", "least"),
+    [(JOB, EXPLORED, 100_000), (GROUPS, OF_GROUPS, 10_000)],
+    ids=["a join", "groups"],
+    indirect=["player"],
+)
+def test_no_state_within_some_acts_is_lost(
+    player: Player, explored: dict[str, int], least: int, request: pytest.FixtureRequest
+) -> None:
     states, told = set[int](), []
-    for acts, bound in EXPLORED.items():
+    for acts, bound in explored.items():
         found = Explorer(player)
         count = found.explore(begin(), frozenset(acts.split(",")), bound, 1_000_000)
         states |= found.seen
         told.append(f"{count:,} within {bound} acts of {'all kinds' if acts == EVERYTHING else acts}")
-    assert len(states) >= 100_000
-    request.config.stash[COUNTED]["the protocol"] = f"{len(states):,} states: {', '.join(told)}"
+    assert len(states) >= least
+    name = f"the protocol of {request.node.callspec.id}"
+    request.config.stash[COUNTED][name] = f"{len(states):,} states: {', '.join(told)}"
 
 
 @pytest.mark.soak
@@ -50,7 +64,9 @@ def test_no_state_within_four_acts_is_lost(player: Player) -> None:
     assert Explorer(player).explore(begin(), frozenset(EVERYTHING.split(",")), 4, 10_000_000) >= 10_000_000
 
 
-@pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.parametrize(
+    ("name", "player"), [(n, each.job) for n, each in PLANTED.items()], ids=PLANTED, indirect=["player"]
+)
 def test_a_planted_fault_is_found(name: str, player: Player, monkeypatch: pytest.MonkeyPatch) -> None:
     planted = PLANTED[name]
     found = Explorer(player)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from differential import reader
 from enrich.answers import verification
 from enrich.answers.inspection import read_status
 from enrich.answers.verification import Check
-from enrich.base.rowforms import write_row
-from enrich.frames.columns import PARTS, hash_rows, read_proof
+from enrich.delta import reads
+from enrich.frames import columns
+from enrich.operations.workplace import Workplace
+from enrich.progress.plan import Options
 from kit import rowforms
 from kit.counts import COUNTED
 from kit.lab import Lab
@@ -141,39 +144,89 @@ def test_a_lost_file_and_a_broken_one_are_found(held: Lab) -> None:
     assert check(lab, quick=True).exit_code != 0
 
 
-def test_a_thousand_damages_are_found(held: Lab, pytestconfig: pytest.Config) -> None:
-    rng, decimal = random.Random("damages"), Decimal
-    types = {"id": pa.int64(), "name": pa.string(), "amount": pa.decimal128(10, 2)}
-    types |= {"share": pa.float64(), "at": pa.timestamp("us", "UTC")}
-    rows: list[dict[str, Any]] = [
-        {"id": i, "name": f"n{i % 7}", "amount": decimal(i % 5), "share": i / 8, "at": i * 10**6} for i in range(20)
+THINGS = {"id": pa.int64(), "name": pa.string(), "amount": pa.decimal128(10, 2)}
+THINGS |= {"share": pa.float64(), "at": pa.timestamp("us", "UTC")}
+KEPT = """\
+job: customers
+sources: {things: {table: things, key: id}}
+from: things
+target: {table: customers}
+expectations: mails
+"""
+
+
+def damage(rng: random.Random, rows: list[dict[str, Any]], number: int) -> list[dict[str, Any]]:
+    """Return rows to which one thing has been done."""
+    found = [dict(row) for row in rows]
+    (place, other), name = rng.sample(range(len(rows)), 2), rng.choice([*THINGS])
+    match rng.choice(["double", "lost", "value", "null", "swap", "foreign"]):
+        case "double":
+            found.append(dict(found[place]))
+        case "lost":
+            del found[place]
+        case "value" if found[place][name] is not None:
+            more = {"name": " ", "amount": Decimal(1), "at": timedelta(microseconds=1)}
+            found[place][name] += more.get(name, 1)
+        case "value":
+            found[place]["id"] += 1000
+        case "null":
+            found[place][name if found[place][name] is not None else "id"] = None
+        case "swap":  # every column has the values that it had
+            found[place]["id"], found[other]["id"] = found[other]["id"], found[place]["id"]
+        case "foreign":
+            found.append({**found[place], "id": 1000 + number})
+    return found
+
+
+def test_a_thousand_damages_are_found(lab: Lab, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``verify --quick`` judges each of 1,000 damaged copies of target or quarantine; all are summed in one pass."""
+    rng, spark = random.Random("damages"), lab.spark
+    rows = [
+        {
+            "id": i,
+            "name": f"n{i % 7}" if i % 4 else None,
+            "amount": Decimal(i % 5),
+            "share": i / 8,
+            "at": datetime(2026, 1, 1, 0, 0, i, tzinfo=UTC),
+        }
+        for i in range(30)
     ]
-    damaged = []
-    for number in range(1001):
-        found = [dict(row) for row in rows]
-        (place, other), name = rng.sample(range(20), 2), rng.choice([*types])
-        match rng.choice(["double", "lost", "value", "null", "swap", "foreign"]) if number else "none":
-            case "double":
-                found.append(dict(found[place]))
-            case "lost":
-                del found[place]
-            case "value":
-                found[place][name] += " " if name == "name" else 1
-            case "null":
-                found[place][name] = None
-            case "swap":  # every column has the values that it had
-                found[place]["id"], found[other]["id"] = found[other]["id"], found[place]["id"]
-            case "foreign":
-                found.append({**found[place], "id": 1000 + number})
-        damaged += [{"case": number, **row} for row in found]
-    schema = pa.schema([("case", pa.int64()), *types.items()])
-    hashed = hash_rows(held.spark.createDataFrame(pa.Table.from_pylist(damaged, schema)), write_row, [*types])
-    sums = hashed.groupBy("case").agg(F.count("*"), *[F.sum(F.expr(part)) for part in PARTS]).collect()
-    proofs = {row[0]: read_proof(row[1], row[2:]) for row in sums}
-    assert len(proofs) == 1001
-    found_damages = sum(proof != proofs[0] for number, proof in proofs.items() if number)
-    pytestconfig.stash[COUNTED]["planted damages that the proof finds"] = f"{found_damages} of 1000"
-    assert found_damages == 1000
+    lab.table("things", "id", THINGS, rows)
+    lab.job(KEPT)
+    lab.suite("mails", hold_nulls("name"))
+    assert lab.run().counts.quarantined == 8
+    tables = {name: lab.rows(name) for name in ("customers", "customers__quarantine")}
+    damaged = {number: rng.choice([*tables]) for number in range(1, 1001)}
+    frames = {}
+    for name, there in tables.items():
+        cases = {0: there} | {number: damage(rng, there, number) for number, at in damaged.items() if at == name}
+        copies = [{"case": number, **row} for number, found in cases.items() for row in found]
+        schema = pa.schema([("case", pa.int64()), *[(each.name, each.type) for each in lab.schema(name)]])
+        frames[name] = spark.createDataFrame(pa.Table.from_pylist(copies, schema))
+    number, sums = 0, dict[str, dict[int, tuple[Any, ...]]]()
+    hashed = columns.hash_rows
+
+    def hash_once(name: str, write: Any, names: list[str]) -> str:
+        if name not in sums:
+            frame = hashed(frames[name], write, names).groupBy("case")
+            parts = frame.agg(F.count("*"), *[F.sum(F.expr(part)) for part in columns.PARTS]).collect()
+            sums[name] = {row[0]: row[1:] for row in parts}
+        return name
+
+    monkeypatch.setattr(reads, "read_snapshot", lambda _, uri, *__: Path(uri).name)
+    monkeypatch.setattr(columns, "hash_rows", hash_once)
+    monkeypatch.setattr(columns, "aggregate", lambda name, *_: sums[name].get(number, sums[name][0]))
+    project = enrich.load_project(lab.home)
+    checking = verification._Checking(Workplace(project, ["customers"], Options(dry_run=True), given=spark), quick=True)
+    assert checking.check_job(project.jobs["customers"]).status == "equal"
+    wrong = []
+    for number, name in damaged.items():
+        found = checking.check_job(project.jobs["customers"])
+        said = ["quarantine" if name.endswith("quarantine") else "target"]
+        if (found.status, found.exit_code, found.unproven) != ("different", 6, said):
+            wrong.append((number, name, found))
+    pytestconfig.stash[COUNTED]["planted damages that verify --quick finds"] = f"{1000 - len(wrong)} of 1000"
+    assert not wrong
 
 
 def test_a_record_without_proof_says_so(held: Lab) -> None:
@@ -202,21 +255,25 @@ def test_a_record_without_proof_says_so(held: Lab) -> None:
 
 
 def test_other_engines_compute_the_same(held: Lab) -> None:
+    """Of the target, and of the quarantine as the target's version names it."""
     lab = held
     project = enrich.load_project(lab.home)
-    told = enrich.prove(project, "customers")
-    expected = (told["target"]["rows"], *map(int, told["target"]["sums"]))
-    assert list(expected) == prove(lab, "customers")
-    assert tuple(map(int, lab.spark.sql(told["query"]).first() or ())) == expected
-    rows = reader.read(Path(lab.path("customers")))  # delta_scan would fetch an extension
-    query = enrich.prove(project, "customers", dialect="duckdb")["query"]
-    query = query.replace(f"delta_scan('{lab.path('customers')}')", "rows")
-    assert rows.num_rows == expected[0]
-    assert tuple(map(int, duckdb.connect().execute(query).fetchall()[0])) == expected
-    lab.put("accounts", {"id": "u1", "email": "other@example.com", "note": "n"})
+    told, other = (enrich.prove(project, "customers", dialect=each) for each in ("spark", "duckdb"))
+    for name, query, more in (("customers", "query", ()), ("customers__quarantine", "quarantine_query", ("_failed",))):
+        shown = told["quarantine" if more else "target"]
+        expected = (shown["rows"], *map(int, shown["sums"]))
+        assert list(expected) == prove(lab, name, *more)
+        assert tuple(map(int, lab.spark.sql(told[query]).first() or ())) == expected
+        rows = reader.read(Path(lab.path(name)))  # delta_scan would fetch an extension
+        assert rows.num_rows == expected[0] == (1 if more else 2)
+        text = other[query].replace(f"delta_scan('{lab.path(name)}')", "rows")
+        assert tuple(map(int, duckdb.connect().execute(text).fetchall()[0])) == expected
+    lab.put("accounts", {"id": "u3", "email": "other@example.com", "note": "n"})
     lab.run()
-    assert enrich.prove(project, "customers")["target"] != told["target"]
-    assert enrich.prove(project, "customers", version=0)["target"] == told["target"]
+    now = enrich.prove(project, "customers")
+    assert (now["target"]["rows"], now["quarantine"]["rows"]) == (3, 0)
+    assert now["quarantine_query"] == told["quarantine_query"].replace("VERSION AS OF 0", "VERSION AS OF 1")
+    assert enrich.prove(project, "customers", version=0) == told
 
 
 def test_status_says_what_was_proven(held: Lab) -> None:

@@ -14,12 +14,12 @@ from enrich.base.names import CatalogName
 from enrich.base.result import Proof
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of
-from enrich.base.spec import DataType, quote
+from enrich.base.spec import FAILED_COLUMN, DataType, quote
 from enrich.delta import tables
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace, check_sources
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
-from enrich.progress.cursor import TargetState
+from enrich.progress.cursor import TargetState, read_record
 from enrich.progress.decision import decide_plan
 from enrich.progress.target import read_record_at, read_target
 from enrich.project.compile import check_file, compile_job
@@ -64,7 +64,7 @@ def read_status(project: Project) -> list[JobStatus]:
     for job in (project.jobs[name] for name in sort_jobs(project.jobs, project)):
         place = project.location(job.target.table)
         row = ended.get(str(place), {})
-        target, note, refused = TargetState(None, None, 0), None, None
+        target, note, fault = TargetState(None, None, 0), None, None
         if isinstance(place, CatalogName):
             note = "a catalog table: its log can only be read with Spark"
         else:
@@ -72,12 +72,13 @@ def read_status(project: Project) -> list[JobStatus]:
                 if tables.exists(place):
                     target = read_target(place, job.job, workplace.runs, place)
             except Exception as error:  # noqa: BLE001 - whatever storage raises: the other jobs are told all the same
-                refused = _put_on_one_line(describe_error(error, job.job))
+                fault = describe_error(error, job.job)
         lags = tuple(
             measure_lag(alias, source.table, project.location(source.table), target.marks.get(alias))
             for alias, source in job.sources.items()
         )
-        refused = refused or _find_refusal(workplace, job, target)
+        fault = fault or _find_refusal(workplace, job, target)
+        refused = "; ".join(str(fault).splitlines()) if fault is not None else None
         # What an operator has to see to.
         warnings = [] if refused is None else [refused]
         if target.others:
@@ -105,8 +106,8 @@ def read_status(project: Project) -> list[JobStatus]:
     return found
 
 
-def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | None:
-    """Return why the next run of a job would be refused, in one line; None where files and logs show nothing.
+def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> EnrichError | None:
+    """Return why the next run of a job would be refused; None where files and logs show nothing.
 
     Sources that other jobs of the run make may not exist yet, and it gives them what they lack. A first run has nothing
     to go on from. What others did to the target is told by its own words.
@@ -127,12 +128,8 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | 
         known = workplace.describe(job, error)
         # A run at this moment is nothing to see to; nor is what the job that writes a source may mend before.
         passes = isinstance(known, Locked) or (isinstance(known, ConfigError) and theirs)
-        return None if passes else _put_on_one_line(known)
+        return None if passes else known
     return None
-
-
-def _put_on_one_line(error: EnrichError) -> str:
-    return "; ".join(str(error).splitlines())
 
 
 def validate(project: Project, *, offline: bool = False) -> list[Fault]:
@@ -184,24 +181,37 @@ def sql(project: Project, job: str) -> str:
 
 
 def prove(project: Project, job: str, version: int | None = None, dialect: str = SPARK) -> dict[str, Any]:
-    """Return what the commits of a job say that its target holds, and the query that computes it elsewhere; no JVM.
+    """Return what the commits of a job say that target and quarantine hold, and queries that compute it; no JVM.
 
-    ``version`` is one of the target, None the latest. Rows and sums of the quarantine stand beside those of the target.
+    ``version`` is one of the target, None the latest. The quarantine is that of the target's version; its query is None
+    where no commit of it is known any more, as where it was never needed.
     """
     (name,) = choose_jobs(project, [job], ())
-    uri = Workplace(project, [name], run_id="").locate(project.location(project.jobs[name].target.table))
+    workplace, location = Workplace(project, [name], run_id=""), project.location(project.jobs[name].target.table)
+    uri, beside = workplace.locate(location), workplace.locate(find_quarantine(location))
     if uri is None or not tables.exists(uri):
         raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
     found, at = read_record_at(uri, name, version)
-    there = tables.state_at(uri, at)
-    if found is None or there is None or found.state is None or found.state.proof is None:
+    query = None if found is None else _write_proof(uri, at, found.columns, dialect)
+    if found is None or query is None or found.state is None or found.state.proof is None:
         hint = f"run `{hints.repair(name)}`, which compares all rows and records it for the latest version"
         raise HistoryError(f"no proof is recorded for version {at} of the target of {name!r}", hint=hint)
-    ours = {each.lower() for each in found.columns}
-    kinds = {each: kind for each, kind in there.columns.items() if each.lower() in ours}
+    meant, held = {"quarantine_number": found.quarantine_number, "run_id": found.quarantine_run}.items(), None
+    if beside is not None and tables.exists(beside):
+        log, names = tables.read_history(tables.open_log(beside)), (*found.columns, FAILED_COLUMN)
+        commits = (int(each["version"]) for each in log if meant <= (read_record(each, name) or {}).items())
+        held = next((_write_proof(beside, of, names, dialect) for of in commits), None)
+    shown = {"target": show_proof(found.state.proof), "quarantine": show_proof(found.held), "dialect": dialect}
+    return {"job": name, "target_version": at, **shown, "query": query, "quarantine_query": held}
+
+
+def _write_proof(uri: str, at: int, names: Collection[str], dialect: str) -> str | None:
+    """Return the query over these columns of a table at a version; None where the log does not reach back so far."""
+    there, ours = tables.state_at(uri, at), {each.lower() for each in names}
+    if there is None:
+        return None
     place = f"delta.{quote(uri)} VERSION AS OF {at}" if dialect == SPARK else f"delta_scan({write_text(uri, DUCKDB)})"
-    shown = {"target": show_proof(found.state.proof), "quarantine": show_proof(found.held)}
-    return {"job": name, "target_version": at, **shown, "dialect": dialect, "query": write_query(kinds, dialect, place)}
+    return write_query({name: kind for name, kind in there.columns.items() if name.lower() in ours}, dialect, place)
 
 
 def show_proof(proof: Proof | None) -> dict[str, Any] | None:

@@ -107,18 +107,14 @@ def format_verification(found: VerifyResult, against: str | None = None) -> str:
     rows: list[tuple[str, ...]] = []
     notes: list[str] = []
     for job in found.jobs:
-        told = (clean(job.job), job.status)
         counted = {"target": job.target, "quarantine": job.quarantine} if job.versions else {}
         if any(vars(job.target).values()):
             counted["target"] = job.target
-        for table, rows_of in counted.items():
-            rows.append((*told, table, str(rows_of.missing), str(rows_of.surplus), str(rows_of.differing)))
-            told = ("", "")
-        for table in job.proof if not counted else ():  # not row by row
-            rows.append((*told, table, "-", "-", "-"))
-            told = ("", "")
-        if not counted and not job.proof:  # it could not be compared
-            rows.append((*told, "-", "-", "-", "-"))
+        told = [(name, str(each.missing), str(each.surplus), str(each.differing)) for name, each in counted.items()]
+        # Compared by sums, not row by row; or not at all.
+        told = told or [(name, "-", "-", "-") for name in job.proof] or [("-", "-", "-", "-")]
+        heads = [(clean(job.job), job.status), *[("", "")] * len(told)]
+        rows += [(*head, *each) for head, each in zip(heads, told, strict=False)]
         said = []
         if job.ahead and job.status != "repaired":
             versions = ", ".join(f"{alias} {version}" for alias, version in job.ahead.items())
@@ -333,8 +329,9 @@ def sql(call: Call, /, *, job: str) -> Answer:
 def proof(call: Call, /, *, job: str, version: int | None, dialect: str) -> Answer:
     """Print what proves a target, and SQL that computes it elsewhere.
 
-    The number of rows, and two sums over hashes of all rows, as the commits of the target record them. Another engine,
-    a replica or an auditor computes the same numbers, or the rows are others. Reads only logs; starts no JVM.
+    The number of rows, and two sums over hashes of all rows, as the commits of the target record them, and the same of
+    its quarantine. Another engine, a replica or an auditor computes the same numbers, or the rows are others. Reads
+    only logs; starts no JVM.
     """
     found = enrich.prove(call.load_project(), job, version, dialect)
     lines = [f"{clean(job)}, version {found['target_version']}"]
@@ -342,7 +339,8 @@ def proof(call: Call, /, *, job: str, version: int | None, dialect: str) -> Answ
         told = found[table]
         shown = told and f"{format_count(told['rows'], 'row')}, sums {' '.join(told['sums'])}"
         lines.append(f"{table}: {shown or 'no proof is recorded'}")
-    return Answer(found, "\n".join([*lines, "", found["query"]]))
+    queries = filter(None, (found["query"], found["quarantine_query"]))
+    return Answer(found, "\n\n".join(["\n".join(lines), *queries]))
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]", epilog="Example: enrich --target prod doctor")
