@@ -1,4 +1,7 @@
-"""Random histories among administrators, compared after every run; the soak's lane of them plays all worlds."""
+"""Random histories among administrators, compared after every run; the soak's lane of them plays all worlds.
+
+In `make test` they play where bugs are planted among them: ``test_planted`` has the same job without a bug.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,8 @@ PLAYED: dict[str, tuple[str, list[Alteration]]] = {
 """Job -> its world, and what administrators do."""
 
 
-@pytest.mark.parametrize("job", ["composite_full", pytest.param("mirror_composite", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("job", PLAYED)
 def test_every_target_is_right_among_administrators(
     job: str, interpreted: SparkSession, tmp_path: Path, totals: dict[str, Tally]
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from differential import planted_acts
 from differential.acts import administered
 from differential.alterations import Alteration
 from differential.comparison import Failure, Tally
@@ -35,11 +36,12 @@ def outcome(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory,
     """Gives what was found after the second run of a suite's job, with its bugs planted."""
 
     @cache
-    def prepared(world_name: str, shape: str, groups: int, acts: tuple[Alteration, ...], last: int) -> Trial:
+    def prepared(
+        world_name: str, shape: str, copies: int, count: int, acts: tuple[Alteration, ...], last: int
+    ) -> Trial:
         world = WORLDS[world_name].only(shape)
         world = administered(world, SEED) if acts else world
-        kept = [half for history in kept_histories(world_name) for half in halves(history) for _ in range(groups)]
-        count = HISTORIES_OF_A_BUG * max(groups, 4)
+        kept = [half for history in kept_histories(world_name) for half in halves(history) for _ in range(copies)]
         script = Script([*kept, *make_histories(world, count, 3, SEED)], make_shared(world, 3, SEED), acts)
         trial = Trial(tmp_path_factory.mktemp(shape) / "p", world, script, enrich_engine(interpreted), seed=SEED)
         for window in range(last):
@@ -50,7 +52,9 @@ def outcome(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory,
 
     @cache
     def found(suite: Suite) -> list[Failure]:
-        ready = prepared(suite.world, suite.shape, suite.groups, suite.acts, suite.last)
+        copies = suite.groups if kept_histories(suite.world) else 1
+        count = HISTORIES_OF_A_BUG * max(suite.groups, 4)
+        ready = prepared(suite.world, suite.shape, copies, count, suite.acts, suite.last)
         trial = ready.fork(tmp_path_factory.mktemp(suite.name) / "p")
         with pytest.MonkeyPatch.context() as patch:
             suite.plant(patch)
@@ -80,6 +84,11 @@ def test_planted_bug_is_caught(suite: Suite, bug: Bug, outcome: Outcome) -> None
 def test_nothing_planted_nothing_found(suite: Suite, outcome: Outcome) -> None:
     others = _in_histories_of(len(suite.bugs), suite, outcome(suite))
     assert not others, others[0]
+
+
+@pytest.mark.parametrize("acts", [planted_acts.ACTS, planted_acts.LOST], ids=["many", "a hole"])
+def test_nothing_planted_nothing_found_among_administrators(acts: tuple[Alteration, ...], outcome: Outcome) -> None:
+    assert outcome(Suite("as it is", planted_acts.WORLD, planted_acts.SHAPE, (), acts=acts)) == []
 
 
 def test_enough_bugs_are_planted() -> None:

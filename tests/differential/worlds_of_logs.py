@@ -165,6 +165,7 @@ def doubled() -> World:
         (
             Shape("doubled_both", "things", ("k",), joins=joins, select=select, change_feed=True),
             Shape("doubled_near", "things", ("k",), ("hits_v",), joins=in_time, change_feed=True),
+            Shape("doubled_alone", "things", ("k",)),
             Shape("doubled_full", "things", ("k",), ("dealers_m",), joins={"dealers": fk("dealers", "full", m)}),
             Shape("doubled_past", "things", ("k", "valid_from"), past=Past(("name",))),
             Shape("doubled_mirror", "things", ("m",), mirror=Mirror(("m",), "collect")),

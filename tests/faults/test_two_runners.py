@@ -241,41 +241,44 @@ def keep_people(lab: Lab) -> None:
     assert lab.run("checked").status == "updated"
 
 
-def test_an_append_doubles_no_row_that_a_restore_has_brought_back(lab: Lab) -> None:
-    keep_people(lab)
-    lab.put("people", {"id": 2, "name": "n"})
-    with halted(lab, "merge.before") as runner:
-        DeltaTable(lab.path("checked")).restore(0)
+@pytest.fixture
+def people(prepared: Prepared) -> Lab:
+    """Give them after both runs."""
+    return prepared("people", keep_people)
+
+
+def test_an_append_doubles_no_row_that_a_restore_has_brought_back(people: Lab) -> None:
+    people.put("people", {"id": 2, "name": "n"})
+    with halted(people, "merge.before") as runner:
+        DeltaTable(people.path("checked")).restore(0)
         result = runner.finished()
     assert result.exit_code == 0, result.error
-    assert sorted(row["id"] for row in lab.rows("checked")) == [1, 2]
-    assert lab.run("checked").status == "unchanged"
+    assert sorted(row["id"] for row in people.rows("checked")) == [1, 2]
+    assert people.run("checked").status == "unchanged"
 
 
-def test_the_target_is_dropped_while_a_run_is_at_work(lab: Lab) -> None:
+def test_the_target_is_dropped_while_a_run_is_at_work(people: Lab) -> None:
     """An append would make a new table, of the rows that it brings alone."""
-    keep_people(lab)
-    lab.put("people", {"id": 2, "name": "n"})
-    with halted(lab, "merge.before") as runner:
-        shutil.rmtree(lab.path("checked"))
-        forget_tables(lab.spark)
+    people.put("people", {"id": 2, "name": "n"})
+    with halted(people, "merge.before") as runner:
+        shutil.rmtree(people.path("checked"))
+        forget_tables(people.spark)
         result = runner.finished()
     assert (result.status, result.exit_code) == ("created", 0), result.error
-    assert sorted(row["id"] for row in lab.rows("checked")) == [1, 2]
-    assert lab.run("checked").status == "unchanged"
+    assert sorted(row["id"] for row in people.rows("checked")) == [1, 2]
+    assert people.run("checked").status == "unchanged"
 
 
-def test_a_source_is_dropped_and_created_again_while_a_run_reads_it(lab: Lab) -> None:
+def test_a_source_is_dropped_and_created_again_while_a_run_reads_it(people: Lab) -> None:
     """The other table has the version that was pinned, too."""
-    keep_people(lab)
-    lab.put("people", {"id": 3, "name": "n"})
-    with halted(lab, "intent.before") as runner:
-        latest = DeltaTable(lab.path("people")).version()
-        shutil.rmtree(lab.path("people"))
-        lab.table("people", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 9, "name": "other"}])
+    people.put("people", {"id": 3, "name": "n"})
+    with halted(people, "intent.before") as runner:
+        latest = DeltaTable(people.path("people")).version()
+        shutil.rmtree(people.path("people"))
+        people.table("people", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 9, "name": "other"}])
         for key in range(10, 10 + latest):
-            lab.put("people", {"id": key, "name": "other"})
-        forget_tables(lab.spark)
+            people.put("people", {"id": key, "name": "other"})
+        forget_tables(people.spark)
         result = runner.finished()
     assert (result.exit_code, "another table" in str(result.error)) == (5, True), result.error
 

@@ -126,6 +126,12 @@ def write_held(lab: Lab) -> None:
     assert lab.run().status == "created"
 
 
+@pytest.fixture
+def held(prepared: Prepared) -> Lab:
+    """Give that history after its first run."""
+    return prepared("a held version", write_held)
+
+
 def expire(lab: Lab, version: int) -> None:
     """Let the log of the source begin with a version."""
     things = Path(lab.path("things"))
@@ -134,49 +140,47 @@ def expire(lab: Lab, version: int) -> None:
         find_commit(things, each).unlink()
 
 
-def test_the_quarantine_of_a_history_is_dropped(lab: Lab) -> None:
-    write_held(lab)
-    shutil.rmtree(lab.path("past__quarantine"))
-    assert (lab.run().exit_code, len(lab.rows("past__quarantine"))) == (0, 1)
-    lab.put("things", {"id": 3})  # 2
-    lab.put("things", {"id": 3, "name": "c"}, {"id": 1, "name": "b"})  # 3
-    lab.run()
-    assert len(lab.rows("past__quarantine")) == 2
-    expire(lab, 3)
-    shutil.rmtree(lab.path("past__quarantine"))
+def test_the_quarantine_of_a_history_is_dropped(held: Lab) -> None:
+    shutil.rmtree(held.path("past__quarantine"))
+    assert (held.run().exit_code, len(held.rows("past__quarantine"))) == (0, 1)
+    held.put("things", {"id": 3})  # 2
+    held.put("things", {"id": 3, "name": "c"}, {"id": 1, "name": "b"})  # 3
+    held.run()
+    assert len(held.rows("past__quarantine")) == 2
+    expire(held, 3)
+    shutil.rmtree(held.path("past__quarantine"))
     for how in ({}, {"full_refresh": True}):
-        assert lab.run(**how).exit_code == 5
-    assert "enrich verify past --repair" in str(lab.run().error)
-    before = lab.rows("past")
-    (check,) = enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).jobs
+        assert held.run(**how).exit_code == 5
+    assert "enrich verify past --repair" in str(held.run().error)
+    before = held.rows("past")
+    (check,) = enrich.verify(enrich.load_project(held.home), repair=True, spark=held.spark).jobs
     assert (check.status, check.error) == ("repaired", None)
-    (kept,) = lab.rows("past__quarantine")
-    began = read_commits(open_log(lab.path("things")))[3]
+    (kept,) = held.rows("past__quarantine")
+    began = read_commits(open_log(held.path("things")))[3]
     assert (kept["id"], kept["valid_from"].timestamp() * 1000, kept["valid_to"]) == (2, began, None)
-    assert lab.rows("past") == before
-    lab.put("things", {"id": 2, "name": "d"})
-    assert lab.run().exit_code == 0
-    assert len(lab.rows("past")) == len(before) + 1
+    assert held.rows("past") == before
+    held.put("things", {"id": 2, "name": "d"})
+    assert held.run().exit_code == 0
+    assert len(held.rows("past")) == len(before) + 1
 
 
-def test_older_rows_that_upkeep_has_moved_are_read_where_they_are_now(lab: Lab) -> None:
+def test_older_rows_that_upkeep_has_moved_are_read_where_they_are_now(held: Lab) -> None:
     """OPTIMIZE and, later, VACUUM come before the run that ends between its commits, as with `enrich maintain`."""
-    write_held(lab)
-    lab.put("things", {"id": 3})
-    lab.run()
-    place = lab.path("past__quarantine")
+    held.put("things", {"id": 3})
+    held.run()
+    place = held.path("past__quarantine")
     before = DeltaTable(place).version()
-    lab.spark.sql(f"OPTIMIZE delta.`{place}`")
+    held.spark.sql(f"OPTIMIZE delta.`{place}`")
     assert DeltaTable(place).version() == before + 1, "there are two files to put together"
-    with hold_settings(lab.spark, VACUUM_AT_ONCE):
-        lab.spark.sql(f"VACUUM delta.`{place}` RETAIN 0 HOURS")
-    lab.put("things", {"id": 4})
+    with hold_settings(held.spark, VACUUM_AT_ONCE):
+        held.spark.sql(f"VACUUM delta.`{place}` RETAIN 0 HOURS")
+    held.put("things", {"id": 4})
     with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
-        lab.run()
-    result = lab.run()
+        held.run()
+    result = held.run()
     assert result.exit_code == 0, result.error
-    assert {row["id"] for row in lab.rows("past__quarantine")} == {2, 3, 4}
-    assert lab.run().status == "unchanged"
+    assert {row["id"] for row in held.rows("past__quarantine")} == {2, 3, 4}
+    assert held.run().status == "unchanged"
 
 
 def test_where_the_older_rows_are_gone_the_run_says_how_to_go_on(shop: Shop) -> None:

@@ -95,17 +95,21 @@ def live_in_zone(name: str) -> Iterator[None]:
 
 
 def _remember_java_names() -> None:
-    """Let py4j look for a package or class once: for each name, at each use, the JVM searches all of Spark's jars."""
-    from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+    """Let py4j look for a package, a class or its function once: the JVM looks for a name anew, at each use.
+
+    For packages it searches all of Spark's jars; every second call of a run asks whether there is a function such as
+    ``col``.
+    """
+    from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
 
     def remembering(find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
         def found(place: Any, name: str) -> Any:
             answer = find(place, name)
-            if isinstance(answer, JavaClass) or (isinstance(answer, JavaPackage) and name.islower()):
+            if isinstance(answer, JavaClass | JavaMember) or (isinstance(answer, JavaPackage) and name.islower()):
                 place.__dict__[name] = answer
             return answer
 
         return found
 
-    for kind in (JVMView, JavaPackage):
+    for kind in (JVMView, JavaPackage, JavaClass):
         kind.__getattr__ = remembering(kind.__getattr__)

@@ -101,7 +101,6 @@ def test_a_log_is_what_it_says_now_whatever_happens_to_it(lab: Lab) -> None:
     DeltaTable(lab.path("customers")).restore(1)
     lab.run_all()
     assert people(lab) == {"a": "Ann", "b": "Bob"}
-    assert enrich.verify(enrich.load_project(lab.home), spark=lab.spark).exit_code == 0
     assert [job.status for job in lab.run_all(since="beginning").jobs] == ["unchanged", "unchanged"]
     assert [job.status for job in lab.run_all(full_refresh=True).jobs] == ["unchanged", "unchanged"]
 

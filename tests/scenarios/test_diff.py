@@ -14,8 +14,9 @@ from jsonschema import Draft7Validator
 
 import enrich
 from enrich.report.models import build_schema
-from kit.lab import Lab
+from kit.lab import Lab, Prepared
 from kit.project import ROOT, hold_nulls
+from scenarios.conftest import run_consents
 from upgrade.project import JOBS
 
 if TYPE_CHECKING:
@@ -55,11 +56,15 @@ def files(lab: Lab) -> set[Path]:
     return {path for path in lab.home.rglob("*") if path.is_file()}
 
 
+def run_diffed(lab: Lab) -> None:
+    run_consents(lab)
+    lab.job(JOB)
+    assert lab.run(full_refresh=True).exit_code == 0
+
+
 @pytest.fixture
-def shop(joined: Lab) -> Lab:
-    joined.job(JOB)
-    assert joined.run(full_refresh=True).exit_code == 0
-    return joined
+def shop(prepared: Prepared) -> Lab:
+    return prepared("diffed", run_diffed)
 
 
 def test_a_changed_job_is_told_column_by_column(shop: Lab, call: Call) -> None:

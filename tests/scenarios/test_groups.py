@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
-from kit.lab import Lab
+from kit.lab import Lab, Prepared
 
 QUARANTINE = {"enrich": {"action": "quarantine"}}
 REVENUE = """\
@@ -42,12 +41,29 @@ def order(
     return dict(zip(COLUMNS, (number, merchant, Decimal(amount), day, customer, status), strict=True))
 
 
-@pytest.fixture
-def shop(lab: Lab) -> Lab:
+def open_shop(lab: Lab) -> None:
+    """Write five orders and their job."""
     rows = [order(1, "a", "1.50", 1, "x"), order(2, "a", "2.00", 9, "y"), order(3, "b", "7.00", 3, "x")]
     lab.table("orders", "id", COLUMNS, [*rows, order(4, "c", "1.00", 1, "x", "open"), order(5, None, "1.00", 1, "x")])
     lab.job(REVENUE)
-    return lab
+
+
+def run_shop(lab: Lab) -> None:
+    """Do the same, and run the job."""
+    open_shop(lab)
+    assert lab.run("revenue").status == "created"
+
+
+@pytest.fixture
+def shop(prepared: Prepared) -> Lab:
+    """Give five orders and their job, which has not run yet."""
+    return prepared("orders of groups", open_shop)
+
+
+@pytest.fixture
+def begun(prepared: Prepared) -> Lab:
+    """Give them after the first run."""
+    return prepared("revenue", run_shop)
 
 
 def shown(lab: Lab) -> dict[str, tuple[object, ...]]:
@@ -132,19 +148,18 @@ def test_what_makes_a_group_may_be_computed_and_a_suite_may_hold_it(shop: Lab) -
         enrich.trace(project, "months", {"who": "B", "decade": 0}, spark=shop.spark)
 
 
-def test_why_a_group_is_there_or_not(shop: Lab) -> None:
-    shop.run("revenue")
-    shop.drop("orders", "merchant = 'b'")
-    shop.run("revenue")
-    project = enrich.load_project(shop.home)
-    told = {key: enrich.why(project, "revenue", key, spark=shop.spark) for key in ("a", "b", "c", "A")}
+def test_why_a_group_is_there_or_not(begun: Lab) -> None:
+    begun.drop("orders", "merchant = 'b'")
+    begun.run("revenue")
+    project = enrich.load_project(begun.home)
+    told = {key: enrich.why(project, "revenue", key, spark=begun.spark) for key in ("a", "b", "c", "A")}
     assert {key: (each.row.reason, each.rows) for key, each in told.items()} == {
         "a": ("matched", 2),
         "b": ("deleted_at", 0),
         "c": ("filtered_by_where", 0),
         "A": ("near_miss", 0),
     }
-    found = enrich.trace(project, "revenue", "b", spark=shop.spark)
+    found = enrich.trace(project, "revenue", "b", spark=begun.spark)
     assert (found.exit_code, {each.table for each in found.places} >= {"orders", "revenue"}) == (3, True)
     where = "WHERE (orders.`status` = 'paid') AND orders.`merchant` = :merchant"
     assert told["a"].query == f"SELECT * FROM orders VERSION AS OF 2 AS orders {where}"
@@ -192,34 +207,33 @@ def test_groups_move_without_a_read_of_the_source(shop: Lab) -> None:
     assert shown(shop)["a"] == ("2", "2.25", "2", "1.125000", "1", "1", "2")
 
 
-def test_a_plan_says_which_columns_make_groups_move(shop: Lab) -> None:
-    shop.run("revenue")
-    shop.put("orders", order(6, "b", "0.50", 4, "y"))
-    (plan,) = enrich.plan(enrich.load_project(shop.home), spark=shop.spark).jobs
+def test_a_plan_says_which_columns_make_groups_move(begun: Lab) -> None:
+    begun.put("orders", order(6, "b", "0.50", 4, "y"))
+    (plan,) = enrich.plan(enrich.load_project(begun.home), spark=begun.spark).jobs
     assert plan.forecast is not None
     assert "more groups would move by the changes alone with count(amount) among the columns" in plan.forecast.why
 
 
-@pytest.mark.parametrize("point", ["target.before", "proof.before"])
-def test_a_crash_applies_nothing_twice(shop: Lab, point: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.run("revenue")
-    shop.put("orders", order(6, "a", "10.00", 4, "z"), order(7, "d", "1.00", 4, "z"))
+def test_a_crash_applies_nothing_twice(begun: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do two: the second one ends a run over what the first one has left, and over more changes."""
+    begun.put("orders", order(6, "a", "10.00", 4, "z"), order(7, "d", "1.00", 4, "z"))
+    for point in ("target.before", "proof.before"):
 
-    def crash(name: str) -> None:
-        if name == point:
-            raise KeyboardInterrupt
+        def crash(name: str, point: str = point) -> None:
+            if name == point:
+                raise KeyboardInterrupt
 
-    monkeypatch.setattr("enrich.base.failpoints.hook", crash)
-    with contextlib.suppress(KeyboardInterrupt):
-        shop.run("revenue")
-    monkeypatch.undo()
-    shop.drop("orders", "id = 1")
-    assert shop.run("revenue").exit_code == 0
+        monkeypatch.setattr("enrich.base.failpoints.hook", crash)
+        with pytest.raises(KeyboardInterrupt):
+            begun.run("revenue")
+        monkeypatch.undo()
+    begun.drop("orders", "id = 1")
+    assert begun.run("revenue").exit_code == 0
     expected = {"a": ("2", "12.00", "9", "2"), "b": ("1", "7.00", "3", "1"), "d": ("1", "1.00", "4", "1")}
-    assert shown(shop) == expected
+    assert shown(begun) == expected
     for how in ({"since": "beginning"}, {"full_refresh": True}):
-        assert shop.run("revenue", **how).exit_code == 0
-        assert shown(shop) == expected
+        assert begun.run("revenue", **how).exit_code == 0
+        assert shown(begun) == expected
 
 
 def test_a_sum_that_overflows_is_named(shop: Lab) -> None:
