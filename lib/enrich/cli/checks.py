@@ -127,7 +127,8 @@ def format_verification(found: VerifyResult, against: str | None = None) -> str:
                 f" a run is at work, or has ended between its two commits; run `{hints.run(job.job)}`"
             )
         if job.others and job.status != "repaired":
-            said.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")
+            made = f"version{'s' * (len(job.others) > 1)} {', '.join(map(str, sorted(job.others)))}"
+            said.append(f"another writer made {made} of the target")
         for alias, gaps in job.gaps.items():
             ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
             closed = ", and their changes are in the target now" if job.status == "repaired" else ""

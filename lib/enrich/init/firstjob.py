@@ -16,7 +16,7 @@ from typing import NamedTuple
 from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.errors import ConfigError, RunFailed
-from enrich.base.names import CatalogName
+from enrich.base.names import CatalogName, identify
 from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, DataType, quote
 from enrich.delta import tables
@@ -90,12 +90,15 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
             raise ConfigError(message, hint="move it away, or write the job file by hand")
         files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
+    makers = list[str]()  # jobs that write these tables: their next run switches on the change feed for the new job
     try:  # what `enrich validate` says of the new job
-        faults = inspection.validate(load_project(project.dir, project.deployment))
+        written = load_project(project.dir, project.deployment)
+        makers = sorted({written.makers[spot] for spot in map(identify, places) if spot in written.makers})
+        faults = inspection.validate(written)
         notes += [str(fault) for fault in faults if (fault.where or "").partition(":")[0] in files]
     except ConfigError as error:
         notes += [str(fault) for fault in error.faults]
-    commands = [hints.validate(), *map(hints.run, jobs), *commands]
+    commands = [hints.validate(), *map(hints.run, [*makers, *jobs]), *commands]
     return FirstJob(project.dir, sorted(files), notes, "\n  ".join(["Next:", *commands]))
 
 
