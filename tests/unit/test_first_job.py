@@ -124,6 +124,17 @@ def test_a_new_project_names_the_lake_of_the_tables(tmp_path: Path) -> None:
     }
 
 
+def test_tables_of_somebody_else_are_only_read(tmp_path: Path) -> None:
+    put(tmp_path / "theirs", tags=TAGS)
+    home, table = tmp_path / "mine", str(tmp_path / "theirs" / "lake" / "tags")
+    done = write_first_job([table], home, "dev")
+    project = enrich.load_project(home)
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    assert (job.sources["tags"].table, project.location("tags")) == ("tags", table)
+    assert project.location(job.target.table) == str(home / "lake" / job.job)
+
+
 def test_in_a_project_tables_are_named_as_its_lake_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = write_project(tmp_path / "shop", {"conf/dev.yml": CONF, "jobs/customers.yml": CUSTOMERS})
     put(home, tags=TAGS)
