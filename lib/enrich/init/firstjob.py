@@ -120,7 +120,7 @@ def _open_project(references: Sequence[str], directory: Path | None, target: str
                 f"there is no project here, and {references[0]!r} is no directory of a Delta table on this machine",
                 hint=f"`{hints.init('shop')}` writes a project into a directory; set 'lake' in its conf/dev.yml",
             ) from None
-        lake, given = format_text(_shorten(str(first.parent), home)), {"lake": str(first.parent)}
+        lake, given = format_text(_shorten(str(first.parent), home)), dict[str, object](lake=str(first.parent))
         if not (first.is_relative_to(home) or home.is_relative_to(first.parent)):  # somebody else's: it is only read
             lake, given = f"./lake\nsources: {{lake: {lake}}}", {"lake": "./lake", "sources": given}
         conf = f"# yaml-language-server: $schema=schema/conf.schema.json\nlake: {lake}\nspark:\n  master: local[*]\n"
