@@ -41,7 +41,7 @@ def judged(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ([], "Missing argument 'JOB'"),
         (["customer"], "did you mean 'customers'?"),
-        (["customers", "x"], "'x' is not a valid integer range"),
+        (["customers", "x"], f"rule x of job 'customers' does not exist, or judges no row by itself; {LISTED}"),
         (["customers", "-1"], "No such option '-1'"),
         (["customers", "1", "2"], "unexpected extra argument"),
         (["customers", "0"], f"rule 0 of job 'customers' does not exist, or judges no row by itself; {LISTED}"),

@@ -9,16 +9,12 @@ from functools import partial
 from pathlib import Path
 from types import FunctionType
 
-import click
 import pytest
 
 from cli.shop import CONF, JOB
 from enrich.base import context, hints
-from enrich.cli import cli
-from kit.command import Call
+from kit.command import Call, parse
 from kit.project import ROOT, write_project
-
-pytestmark = pytest.mark.filterwarnings("ignore:'protected_args' is deprecated:DeprecationWarning")
 
 PACKAGE = ROOT / "lib" / "enrich"
 _SHOWN = {"help", "description"}
@@ -73,16 +69,6 @@ def test_no_other_module_spells_a_command() -> None:
 def test_every_builder_is_tried() -> None:
     public = [name for name, found in vars(hints).items() if isinstance(found, FunctionType | partial)]
     assert set(public) - {"dataclass", "replace", "_spell", "spell_size"} == set(COMMANDS)
-
-
-def parse(command: str) -> tuple[str, dict[str, object]]:
-    """Read a command as the command line does, without running it."""
-    program, *words = shlex.split(command)
-    assert program == "enrich"
-    group = cli.make_context("enrich", words)
-    name, found, rest = cli.resolve_command(group, [*group.protected_args, *group.args])
-    assert isinstance(found, click.Command)
-    return str(name), found.make_context(str(name), rest, parent=group).params
 
 
 @pytest.mark.parametrize("name", COMMANDS)

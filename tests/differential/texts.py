@@ -366,8 +366,12 @@ class _Writer:
         return f"({text})"
 
     def _blanks(self, text: str) -> str:
-        """Write other blanks and remarks in the place of blanks."""
-        return "".join(self.how.choice(_BLANKS) if each == " " else each for each in _TOKEN.findall(text))
+        """Write other blanks and remarks in the place of blanks; a remark right after a star would end one in Spark."""
+        written = ""
+        for each in _TOKEN.findall(text):
+            found = self.how.choice(_BLANKS) if each == " " else each
+            written += f" {found}" if each == " " and written.endswith("*") and found.startswith("/") else found
+        return written
 
 
 def _split(expr: Expr) -> Path:

@@ -259,14 +259,14 @@ def test_a_used_column_is_widened(prepared: Prepared) -> None:
     """The target gets the new type, and its quarantine too: else the first greater number could not be written."""
     lab = prepared("widened", open_widened)
     widen(lab, "size")
-    refused(lab, 5, "'size'", "another type", "enrich run kept --full-refresh")
+    refused(lab, 5, "'size'", "is bigint, and was int when", "enrich run kept --full-refresh")
 
 
 def test_a_key_is_widened(prepared: Prepared) -> None:
     """And then the column, too: what a full refresh makes of both."""
     lab = prepared("widened", open_widened)
     widen(lab, "id")
-    refused(lab, 5, "'id'", "another type", "enrich run kept --full-refresh")
+    refused(lab, 5, "'id'", "is bigint, and was int when", "enrich run kept --full-refresh")
     one_sided = lab.run(full_refresh=True)
     assert (one_sided.exit_code, "bigint" in str(one_sided.error), "int" in str(one_sided.error)) == (2, True, True)
     widen(lab, "id", "prices")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
 from click.testing import CliRunner, Result
 
 from kit.project import ROOT
@@ -24,6 +26,21 @@ def call(*args: object, **environment: str) -> Result:
     from enrich.cli import cli
 
     return CliRunner().invoke(cli, [str(arg) for arg in args], env=environment, prog_name="enrich")
+
+
+def parse(command: str) -> tuple[str, dict[str, object]]:
+    """Read a command as the command line does, without running it; unknown commands and options are UsageErrors."""
+    from enrich.cli import cli
+
+    program, *words = shlex.split(command)
+    assert program.rpartition("/")[2] == "enrich"
+    found: click.Command = cli
+    context = cli.make_context("enrich", words)
+    while isinstance(found, click.Group) and (rest := [*context._protected_args, *context.args]):
+        name, known, rest = found.resolve_command(context, rest)
+        assert known is not None
+        found, context = known, known.make_context(name, rest, parent=context)
+    return str(context.info_name), context.params
 
 
 @contextmanager

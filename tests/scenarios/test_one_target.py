@@ -351,21 +351,26 @@ def test_types_that_differ_are_refused_naming_both(consents: Lab, tmp_path: Path
 
 
 def test_catalog_tables_are_resolved_through_the_session(lab: Lab) -> None:
+    """Those of ``catalog``, which enrich writes, and those of ``sources``, which it reads."""
     from pyspark.sql import functions as F
 
-    schema = "lab_catalog"
-    lab.spark.sql(f"CREATE SCHEMA {schema} LOCATION '{lab.home / 'warehouse'}'")
+    own, others = "lab_catalog", "lab_silver"
+    for schema in (own, others):
+        lab.spark.sql(f"CREATE SCHEMA {schema} LOCATION '{lab.home / schema}'")
     try:
         rows = lab.spark.range(3).select("id", F.lit("n").alias("name"))
-        rows.write.format("delta").option("delta.enableChangeDataFeed", "true").saveAsTable(f"{schema}.items")
-        (lab.home / "conf" / "dev.yml").write_text(f"catalog: {schema}\nstate: ./state\n")
+        rows.write.format("delta").option("delta.enableChangeDataFeed", "true").saveAsTable(f"{others}.items")
+        conf = f"catalog: {own}\nstate: ./state\nsources: {{catalog: spark_catalog.{others}}}\n"
+        (lab.home / "conf" / "dev.yml").write_text(conf)
         lab.job("job: copies\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: copies}\n")
         assert lab.run().status == "created"
-        lab.spark.sql(f"INSERT INTO {schema}.items VALUES (9, 'n'), (NULL, 'n')")
+        lab.spark.sql(f"INSERT INTO {others}.items VALUES (9, 'n'), (NULL, 'n')")
         result = lab.run()
         assert (result.status, result.counts.inserted, result.counts.quarantined) == ("updated", 1, 1)
-        assert lab.spark.table(f"{schema}.copies").count() == 4
-        assert lab.spark.table(f"{schema}.copies__quarantine").count() == 1
+        assert lab.spark.table(f"{own}.copies").count() == 4
+        assert lab.spark.table(f"{own}.copies__quarantine").count() == 1
         assert lab.run().status == "unchanged"
+        assert [row.tableName for row in lab.spark.sql(f"SHOW TABLES IN {others}").collect()] == ["items"]
     finally:
-        lab.spark.sql(f"DROP SCHEMA {schema} CASCADE")
+        for schema in (own, others):
+            lab.spark.sql(f"DROP SCHEMA {schema} CASCADE")

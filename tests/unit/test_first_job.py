@@ -124,6 +124,17 @@ def test_a_new_project_names_the_lake_of_the_tables(tmp_path: Path) -> None:
     }
 
 
+def test_tables_of_somebody_else_are_only_read(tmp_path: Path) -> None:
+    put(tmp_path / "theirs", tags=TAGS)
+    home, table = tmp_path / "mine", str(tmp_path / "theirs" / "lake" / "tags")
+    done = write_first_job([table], home, "dev")
+    project = enrich.load_project(home)
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    assert (job.sources["tags"].table, project.location("tags")) == ("tags", table)
+    assert project.location(job.target.table) == str(home / "lake" / job.job)
+
+
 def test_in_a_project_tables_are_named_as_its_lake_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = write_project(tmp_path / "shop", {"conf/dev.yml": CONF, "jobs/customers.yml": CUSTOMERS})
     put(home, tags=TAGS)
@@ -207,7 +218,7 @@ def test_strange_names_give_a_file_that_is_valid(tmp_path: Path) -> None:
 def test_a_table_without_change_feed_is_noted_with_the_statement(tmp_path: Path) -> None:
     put(tmp_path, feed=False, tags=TAGS)
     (note,) = guess(tmp_path, "tags")[0].notes
-    assert "has no change feed; run: ALTER TABLE" in note
+    assert "has no change feed; run in Spark SQL: ALTER TABLE" in note
 
 
 @pytest.mark.parametrize(
@@ -324,6 +335,14 @@ def test_a_log_is_about_what_its_name_says_before_a_key_has_come_twice(tmp_path:
     (job,) = project.jobs.values()
     assert job.sources["orders_topic_events"].key == ("id",)
     assert job.join["orders_topic_events"].on == ("invoices.order_id",)
+
+
+def test_the_job_that_writes_a_table_runs_before_its_first_reader(tmp_path: Path) -> None:
+    put(tmp_path, orders={"order_id": [1]})
+    guess(tmp_path, "orders")
+    put(tmp_path, feed=False, orders_checked={"order_id": [1]})
+    done = guess(tmp_path, "orders_checked")[0]
+    assert done.next.splitlines()[2:] == ["  enrich run orders_checked", "  enrich run orders_checked_checked"]
 
 
 IMAGE = {"id": 1, "op": "x", "two words": "y"}

@@ -44,7 +44,12 @@ RULE = "__enrich_rule"  # the index of a rule that a row fails
 
 
 def failing(
-    project: Project, job: str, rule: int | None = None, *, spark: SparkSession | None = None, show_keys: bool = False
+    project: Project,
+    job: str,
+    rule: int | str | None = None,
+    *,
+    spark: SparkSession | None = None,
+    show_keys: bool = False,
 ) -> FailingRows:
     """Count the rows of a job's target that fail its rules, and say why they do.
 
@@ -57,7 +62,7 @@ def failing(
     suite = project.suite(project.jobs[job])
     if suite is None:
         raise ConfigError(f"job {job!r} has no suite", hint=f"name one with `expectations` in {project.jobs[job].file}")
-    rules = [each for each in suite.row_rules if rule in (None, each.index)]
+    rules = [each for each in suite.row_rules if rule in (None, each.index, str(each.index))]
     if not rules:
         listed = ", ".join(f"{each.index} ({each.label})" for each in suite.row_rules)
         hint = f"the rules that do are {listed}" if listed else f"`{hints.report()}` shows what the others found"

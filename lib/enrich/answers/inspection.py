@@ -225,7 +225,7 @@ def _check_job(
     """Compile a job; ``outside`` are its sources that no job writes, ``columns`` those of all its sources."""
     faults: list[Fault] = []
     try:
-        check_sources(job, outside)
+        check_sources(job, outside, {})
     except ConfigError as error:
         faults += error.faults
     try:

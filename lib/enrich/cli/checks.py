@@ -123,7 +123,8 @@ def format_verification(found: VerifyResult, against: str | None = None) -> str:
                 f" a run is at work, or has ended between its two commits; run `{hints.run(job.job)}`"
             )
         if job.others and job.status != "repaired":
-            said.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")
+            made = f"version{'s' * (len(job.others) > 1)} {', '.join(map(str, sorted(job.others)))}"
+            said.append(f"another writer made {made} of the target")
         for alias, gaps in job.gaps.items():
             ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
             closed = ", and their changes are in the target now" if job.status == "repaired" else ""
@@ -289,11 +290,11 @@ def trace(call: Call, /, *, job: str, key: str | None, parts: tuple[str, ...]) -
 
 @click.command(epilog="Example: enrich failing consents_with_email 0")
 @options.add_job_argument
-@click.argument("rule", type=click.IntRange(min=0), required=False, metavar="[RULE]")
+@click.argument("rule", required=False, metavar="[RULE]")
 @options.add_output_option
 @options.add_show_keys_option("the keys of failing rows, at most 100 for each rule")
 @with_call
-def failing(call: Call, /, *, job: str, rule: int | None, show_keys: bool) -> Answer:
+def failing(call: Call, /, *, job: str, rule: str | None, show_keys: bool) -> Answer:
     """Say how many rows fail the rules, and why.
 
     Reads the whole target. RULE is the position of an expectation in the suite, from 0; without it, all expectations

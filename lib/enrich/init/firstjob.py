@@ -16,7 +16,7 @@ from typing import NamedTuple
 from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.errors import ConfigError, RunFailed
-from enrich.base.names import CatalogName
+from enrich.base.names import CatalogName, identify
 from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, DataType, quote
 from enrich.delta import tables
@@ -90,12 +90,15 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
             raise ConfigError(message, hint="move it away, or write the job file by hand")
         files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
+    makers = set[str | None]()  # jobs that write these tables: their next run switches on the change feed
     try:  # what `enrich validate` says of the new job
-        faults = inspection.validate(load_project(project.dir, project.deployment))
+        written = load_project(project.dir, project.deployment)
+        makers = {written.makers.get(identify(place)) for place in places}
+        faults = inspection.validate(written)
         notes += [str(fault) for fault in faults if (fault.where or "").partition(":")[0] in files]
     except ConfigError as error:
         notes += [str(fault) for fault in error.faults]
-    commands = [hints.validate(), *map(hints.run, jobs), *commands]
+    commands = [hints.validate(), *map(hints.run, [*sorted(filter(None, makers)), *jobs]), *commands]
     return FirstJob(project.dir, sorted(files), notes, "\n  ".join(["Next:", *commands]))
 
 
@@ -117,10 +120,12 @@ def _open_project(references: Sequence[str], directory: Path | None, target: str
                 f"there is no project here, and {references[0]!r} is no directory of a Delta table on this machine",
                 hint=f"`{hints.init('shop')}` writes a project into a directory; set 'lake' in its conf/dev.yml",
             ) from None
-        lake = format_text(_shorten(str(first.parent), home))
+        lake, given = format_text(_shorten(str(first.parent), home)), dict[str, object](lake=str(first.parent))
+        if not (first.is_relative_to(home) or home.is_relative_to(first.parent)):  # somebody else's: it is only read
+            lake, given = f"./lake\nsources: {{lake: {lake}}}", {"lake": "./lake", "sources": given}
         conf = f"# yaml-language-server: $schema=schema/conf.schema.json\nlake: {lake}\nspark:\n  master: local[*]\n"
-        settings = Settings.model_validate({"lake": str(first.parent)})
-        return Project(home, target, settings, {}, {}, ()), {f"conf/{target}.yml": conf, **format_schemas()}
+        project = Project(home, target, Settings.model_validate(given), {}, {}, ())
+        return project, {f"conf/{target}.yml": conf, **format_schemas()}
     files = {name: text for name, text in format_schemas().items() if not (home / name).exists()}
     name = next((f"conf/{target}{end}" for end in (".yml", ".yaml") if (home / f"conf/{target}{end}").is_file()), None)
     if name is None:

@@ -55,14 +55,19 @@ def check_free(job: Job, uri: str | None) -> None:
         )
 
 
-def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
-    """Refuse sources without change feed, and histories whose feed Delta cannot read, with what mends it."""
+def check_sources(job: Job, tables: Mapping[str, TableState], makers: Mapping[str, str | None]) -> None:
+    """Refuse sources without change feed, and histories whose feed Delta cannot read, with what mends it.
+
+    ``makers`` are the jobs that write sources, by alias; a run of theirs switches on the feed of a target that is read.
+    """
     faults = []
     for alias, table in tables.items():
         named, place = f"source {alias!r} ({job.sources[alias].table})", job.at("sources", alias)
         if not table.has_change_feed:
-            mend = suggest_properties(table.uri, {CHANGE_FEED: "true"})
-            faults.append(Fault(f"{named} has no change feed; run: {mend}", place))
+            mend = f"run in Spark SQL: {suggest_properties(table.uri, {CHANGE_FEED: 'true'})}"
+            if maker := makers.get(alias):
+                mend = f"`{hints.run(maker)}`, which writes it, switches it on"
+            faults.append(Fault(f"{named} has no change feed; {mend}", place))
         # What other jobs cannot read, they compare.
         for name in [name for name in table.columns if name.lower() in FEED_COLUMNS] if job.remembers else []:
             message = (
@@ -152,6 +157,13 @@ class Workplace:
             self.places[place] = find_catalog_location(self.session(), place.parts)
         return self.places[place]
 
+    def find_maker(self, reference: str) -> str | None:
+        """Return the job whose target a table is."""
+        spot = identify(self.project.location(reference))
+        maker = self.project.makers.get(spot)  # of the quarantine, too
+        is_target = maker and identify(self.project.location(self.project.jobs[maker].target.table)) == spot
+        return maker if is_target else None
+
     def spot(self, reference: str) -> str | None:
         """Return where a table is, in a text that is the same for all spellings of that place, as for links."""
         uri = self.locate(self.project.location(reference))
@@ -197,16 +209,15 @@ class Workplace:
         A file that does not fit its tables is a ConfigError; a source that has lost a recorded column a HistoryError.
         """
         options, suite = self.options, self.project.suite(job)
-        latest = {}
+        latest, makers = {}, {alias: self.find_maker(source.table) for alias, source in job.sources.items()}
         for alias, source in job.sources.items():
             try:
                 latest[alias] = self.table(source.table)
             except ConfigError as error:
                 hint, at = error.hint, self.project.location(source.table)
-                if not isinstance(at, str) or not (tables.exists(at) or tables.is_occupied(at)):
-                    for name, other in self.project.jobs.items():
-                        if identify(self.project.location(other.target.table)) == identify(at):
-                            hint = f"job {name} writes it: run `{hints.run(name)}` first"
+                is_there = isinstance(at, str) and (tables.exists(at) or tables.is_occupied(at))
+                if (maker := makers[alias]) and not is_there:
+                    hint = f"job {maker} writes it: run `{hints.run(maker)}` first"
                 raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
         target, place = self.target(job)
         if as_recorded:
@@ -224,11 +235,8 @@ class Workplace:
         compiled = compile_job(job, schemas)
         fed = latest
         if options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
-            others = [self.project.jobs[name].target.table for name in self.chosen if name != job.job]
-            written = {identify(self.project.location(each)) for each in others}
-            places = {alias: identify(self.project.location(source.table)) for alias, source in job.sources.items()}
-            fed = {alias: each for alias, each in latest.items() if places[alias] not in written}
-        check_sources(job, fed)
+            fed = {alias: each for alias, each in latest.items() if makers[alias] not in {*self.chosen} - {job.job}}
+        check_sources(job, fed, makers)
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
         comments, optimize = list_comments(job, compiled.spec, pinned), self.project.settings.optimize

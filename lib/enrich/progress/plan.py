@@ -321,7 +321,7 @@ class Plan(OpenJob):
         job = self.job.job
         windows = [f"{each} {self.window[each].start}->{self.window[each].to}" for each in self.moved]
         windows += [f"{alias} {start}->{to} once more" for alias, each in self.again.items() for start, to in each]
-        log.info("%s: %s", job, self.mode if self.everything else f"{self.mode} of {', '.join(windows)}")
+        log.info("%s: %s", job, self.mode if self.everything or not windows else f"{self.mode} of {', '.join(windows)}")
         for alias, each in self.window.items():
             if each.gap is not None:
                 said = f"versions {each.gap[0] + 1} to {each.gap[1]} of source {alias} are left out"

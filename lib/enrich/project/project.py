@@ -257,7 +257,8 @@ class _Reader:
             if name in files:
                 wanted.add(name)
             else:
-                message = f"there is no suite {name!r} in expectations/{did_you_mean(name, files)}"
+                way_on = did_you_mean(name, files) or f"; write expectations/{name}.json, or correct the name"
+                message = f"there is no suite {name!r} in expectations/{way_on}"
                 self.faults.append(Fault(message, tree.at("expectations")))
         suites = {}
         for name in sorted(wanted):

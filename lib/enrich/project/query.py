@@ -216,7 +216,7 @@ def _blank_comments(text: str) -> str:
             end = at + len(re.match(r"[^\n]*", text[at:])[0])  # type: ignore[index]
             if text[at:end].rstrip("\r").endswith("\\"):
                 raise QueryFault(end - 1, "a backslash ends a comment, and Spark reads the next line as more of it")
-        elif pair == "/*":
+        elif pair in ("/*", "*/"):
             end = _end_comment(text, at)
         elif text[at] in "'\"`":
             mark = re.escape(text[at])
@@ -237,6 +237,8 @@ def _blank_comments(text: str) -> str:
 
 def _end_comment(text: str, start: int) -> int:
     """Return where a bracketed comment ends, with those inside it."""
+    if text[start] == "*":  # also before a second star, where sqlglot reads a star and a comment
+        raise QueryFault(start, "Spark reads '*/' as the end of a comment; write a blank after the star")
     if text[start : start + 3] == "/*+":
         raise QueryFault(start, "a hint is not possible: each run plans its joins itself")
     depth, at = 0, start

@@ -538,7 +538,16 @@ def test_all_suites(load) -> None:
 @pytest.mark.parametrize(
     ("files", "name", "expected"),
     [
-        ({}, "good", [("jobs/orders.yml:12", "there is no suite 'good' in expectations/")]),
+        (
+            {},
+            "good",
+            [
+                (
+                    "jobs/orders.yml:12",
+                    "no suite 'good' in expectations/; write expectations/good.json, or correct the name",
+                )
+            ],
+        ),
         ({"expectations/goodness.json": SUITE}, "goodnes", [("jobs/orders.yml:12", "did you mean 'goodness'?")]),
         ({"expectations/good.json": SUITE}, "good.json", [("jobs/orders.yml:12", "did you mean 'good'?")]),
         ({"expectations/good.json": SUITE}, "../good", [("jobs/orders.yml:12", "there is no suite '../good'")]),

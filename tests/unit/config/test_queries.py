@@ -191,6 +191,11 @@ target: {table: shop}
             "jobs/shop.yml:4, line 1, column 1 of the query",
             "FROM",
         ),
+        (
+            FILE.replace("upperr(p.title) AS", "p.price */* each */ 2 AS"),
+            "jobs/shop.yml:7:18",
+            "write a blank after the star",
+        ),
         (FILE.replace("upperr", "upper") + "where: p.id > 0\n", "jobs/shop.yml:10", "keep one of the two"),
         (FILE.replace("upperr", "upper") + "kind: mirror\n", "jobs/shop.yml:10", "job of joins"),
         (FILE.replace("key: id", "kye: id"), "jobs/shop.yml:3", "'key' is missing in 'sources.products'"),
