@@ -82,7 +82,7 @@ def compute(run: Run) -> tuple[JobResult, publish.StagedRun | None]:
     account = account.add(*judged.findings)
 
     # The difference to the target and to the quarantine, and what it makes of the state of the whole target.
-    staged = publish.stage_difference(run, changed, judged, affected)
+    staged = publish.stage_difference(run, changed, rows, judged, affected)
     counted, scanned = state.count_target(run, staged.target.difference, judged, affected, lookups)
 
     # Rules about the whole target; too much of it gone points at an emptied source.

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pytest
 
 import enrich
-from enrich.answers.failing_rows import find_causes
 from enrich.answers.question import explain
 from enrich.base.errors import DriftError, HistoryError
 from kit.project import CUSTOMERS
@@ -104,10 +103,6 @@ def test_failing_rows_of_the_story(story: Lab, call: Call, monkeypatch: pytest.M
     assert "u6" not in json.dumps(found)
     keys = list({json.dumps(row.key): row.key for each in answer.rules for row in each.rows}.values())
     check_against_why(answer, zip(keys, explain(project, "customers", keys, spark=story.spark), strict=True))
-
-    # The record has the rules of the suite as the run read it.
-    counted = [each for each in found["rules"] if each["failed"] and each["index"] < len(STORY)]
-    assert [each.to_dict() for each in find_causes(project, "customers", spark=story.spark)] == counted
     check_command_line(call, monkeypatch, found)
 
 
@@ -150,26 +145,9 @@ def test_what_cannot_be_answered(story: Lab, call: Call) -> None:
     assert story.run().status == "created"
     assert call("failing", "customers", 5, "--output", "json").exit_code == 0
     story.append("customers", {"id": "x", "email": None, "note": None, "ok": None})
-    for ask in (enrich.failing, find_causes):
-        with pytest.raises(DriftError, match="customers"):
-            ask(project, "customers", spark=story.spark)
-    assert call("failing", "customers").exit_code == 6
-
-
-def test_a_sound_target_is_answered_without_spark(joined: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its record says that no row fails."""
-    job = joined.home / "jobs" / "customers.yml"
-    job.write_text(job.read_text() + "expectations: customers\n")
-    joined.suite("customers", rule(NOT_NULL, column="id"))
-    assert joined.run().state is not None
-    monkeypatch.setattr(
-        "enrich.operations.workplace.Workplace.session", lambda _: pytest.fail("a session was asked for")
-    )
-    project = enrich.load_project(joined.home)
-    assert find_causes(project, "customers") == ()
-    joined.append("customers", {"id": "x", "email": None, "ok": None})
     with pytest.raises(DriftError, match="customers"):
-        find_causes(project, "customers")
+        enrich.failing(project, "customers", spark=story.spark)
+    assert call("failing", "customers").exit_code == 6
 
 
 def test_a_source_that_has_gained_a_column_since(lake: Lab) -> None:

@@ -269,6 +269,7 @@ def test_what_rows_were_is_joined_and_not_read_where_a_lookup_changes(
     # A row that is there for another reason than the sources is read.
     def lose_rows(*given: Any) -> tuple[DataFrame, Any]:
         before, partners = join_before(*given)
+        assert before is not None
         return before.limit(1), partners
 
     monkeypatch.setattr(chains, "_join_before", lose_rows)

@@ -12,7 +12,7 @@ all rules that can share it. A second pass takes the failing rows alone, when th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -72,23 +72,6 @@ def failing(
     workplace, plan = opened_job.open_recorded(project, job, spark)
     version = require_target(plan).version
     return FailingRows(job, version, _examine(workplace, plan, rules, MOST_KEYS if show_keys else 0))
-
-
-def find_causes(
-    project: Project, job: str, *, spark: SparkSession | None = None, beside: Iterable[str] = ()
-) -> tuple[RuleCauses, ...]:
-    """Say why rows fail those rules of a job that they fail according to the record of the target.
-
-    What ``failing`` says of these rules, for ``enrich.report.add_reasons``. When there are none, Spark is not started.
-    A session that is built fits the tables of the jobs ``beside`` it, too.
-    """
-    workplace, plan = opened_job.open_recorded(project, job, spark, beside)
-    require_target(plan)
-    if plan.suite is None or plan.recorded_state is None:
-        return ()
-    indexes = {each.index for each in plan.recorded_state.rules if each.failed}
-    rules = [rule for rule in plan.suite.row_rules if rule.index in indexes]
-    return _examine(workplace, plan, rules, 0) if rules else ()
 
 
 def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most: int) -> tuple[RuleCauses, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, Locked
 from enrich.base.failures import describe_error
-from enrich.base.names import CatalogName
+from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.result import Proof
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -44,16 +44,14 @@ class Inquiry(Run):
         return cache(lambda alias: tables.read_commits(tables.open_log(self.plan.tables[alias].uri)))
 
 
-def open_recorded(
-    project: Project, name: str, spark: SparkSession | None, beside: Iterable[str] = ()
-) -> tuple[Workplace, Plan]:
+def open_recorded(project: Project, name: str, spark: SparkSession | None) -> tuple[Workplace, Plan]:
     """Return where a job is asked about, and the job with its window ending where the target's cursor does.
 
-    A session that is built for it fits the tables of the jobs ``beside`` it, too. Without target, the window ends at
+    Without target, the window ends at
     the latest versions. Errors: no such job, it does not fit its tables (ConfigError), or its target was written
     from another definition or other sources (HistoryError), or by somebody else (DriftError).
     """
-    workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), Options(), "", spark)
+    workplace = Workplace(project, choose_jobs(project, [name], ()), Options(), "", spark)
     return workplace, open_consumed(workplace, project.jobs[name])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,10 +24,9 @@ from enrich.base.result import UNCHANGED, RunResult, name_deployment
 from enrich.cli import checks, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, format_load
-from enrich.project.project import Project
 
 if TYPE_CHECKING:
-    from enrich.answers.reasons import RuleCauses
+    pass
 
 log = logging.getLogger("enrich")
 
@@ -208,11 +207,6 @@ def status(call: Call, /, *, max_lag: str | None) -> Answer:
     "--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs of each job to show."
 )
 @add_option(
-    "--reasons",
-    is_flag=True,
-    help="Also say why rows fail, as `enrich failing` does; starts Spark, and reads targets and sources.",
-)
-@add_option(
     "--format",
     "--output",
     "output",
@@ -227,7 +221,7 @@ def status(call: Call, /, *, max_lag: str | None) -> Answer:
     help="Exit with 3 when a job is failed, blocked or skipped (fail), or also when it is warned (warn).",
 )
 @with_call
-def report(  # noqa: PLR0913 - its options
+def report(
     call: Call,
     /,
     *,
@@ -235,17 +229,15 @@ def report(  # noqa: PLR0913 - its options
     html: Path | None,
     json_file: Path | None,
     runs: int,
-    reasons: bool,
     fail_on: str | None,
 ) -> int:
     """Show what the targets hold, and what the runs did and found.
 
-    Reads the runs table and the suites; starts no JVM, unless rows fail and --reasons asks why. Shows names and numbers
-    only, no cell values. Without --fail-on the exit code is 0, whatever the verdict is.
+    Reads the runs table and the suites; starts no JVM. Shows names and numbers only, no cell values. Without --fail-on
+    the exit code is 0, whatever the verdict is.
     """
     from enrich import report as reports
     from enrich.report import page, text
-    from enrich.report.document import list_failing
 
     formats: dict[str, Callable[[reports.Report], str]] = {
         "text": text.format_report,
@@ -262,8 +254,6 @@ def report(  # noqa: PLR0913 - its options
         page_file = cleanup.enter_context(WholeFile(html, "--html")) if html else None
         data_file = cleanup.enter_context(WholeFile(json_file, "--json")) if json_file else None
         found = reports.read_report(project, chosen, runs)
-        if reasons:
-            found = reports.add_reasons(found, _ask_for_reasons(project, list_failing(found)))
         if data_file is not None:
             data_file.write(json.dumps(found.to_dict(), indent=2))
         if page_file is not None:
@@ -304,21 +294,6 @@ def graph(call: Call, /, **asked: Any) -> int:
     found = read_report(*call.choose_jobs(asked), runs=1)
     process.say_result(page.format_svg(found) if call.output == "svg" else format_mermaid(found))
     return 0
-
-
-def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, tuple[RuleCauses, ...]]:
-    """Return why rows fail, by job; a job that cannot be asked is a warning, and is reported without reasons."""
-    found = {}
-    for name in jobs:
-        try:
-            from enrich.answers.failing_rows import find_causes  # which needs Spark
-
-            found[name] = find_causes(project, name, beside=jobs)
-        except Exception as error:  # noqa: BLE001 - whatever keeps one job from an answer, the report is made
-            process.stop_if_interrupted()
-            told = " ".join(str(process.convert_error(error)).split())
-            process.put(click.style("warning: ", fg="yellow") + clean(f"no reasons for {name}: {told}"), sys.stderr)
-    return found
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")

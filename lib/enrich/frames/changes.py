@@ -17,7 +17,7 @@ update whose key moves K1 -> K2       -a of K1, +a of K2
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -27,9 +27,8 @@ from pyspark.sql.types import IntegralType
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_inside, name_reference, quote
 from enrich.frames import columns, normalise
-from enrich.frames.columns import Ranges, add_up, drop_nulls, has_null, keep_in_ranges, name_parts
+from enrich.frames.columns import Keep, Ranges, add_up, drop_nulls, has_null, keep_in_ranges, name_parts
 
-Keep = Callable[[DataFrame], DataFrame]
 ROWS, KEYS = "__enrich_rows", "__enrich_keys"
 _BIT, _COME, _IMAGES = "__enrich_bit", "__enrich_come", "__enrich_images"
 

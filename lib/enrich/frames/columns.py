@@ -16,6 +16,7 @@ from enrich.base.result import Proof
 from enrich.base.spec import LISTED, Range, SourceSpec, name_inside, quote
 
 WriteRow = Callable[..., str]  # ``base.rowforms.write_row``
+Keep = Callable[[DataFrame], DataFrame]  # computes a frame once, as ``Run.keep`` does
 _HASH, _HALVES = "__enrich_hash", ("__enrich_h0", "__enrich_h1")
 _CUTS = [f"CAST(conv(substr(`{_HASH}`, {start}, 16), 16, -10) AS BIGINT)" for start in (1, 17)]  # -10: with a sign
 PARTS = [

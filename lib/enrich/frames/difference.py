@@ -40,9 +40,9 @@ from enrich.base.spec import (
     name_right_key,
     quote,
 )
-from enrich.frames.changes import Keep
 from enrich.frames.columns import (
     PARTS,
+    Keep,
     WriteRow,
     add_up,
     aggregate,

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.result import LookupState
+from enrich.base.result import Lookups, LookupState
 from enrich.base.spec import LIVE, Affected, JoinSpec, Step, name_left_key, name_partners, name_reference, quote
 from enrich.frames import normalise
 from enrich.frames.columns import (
@@ -322,7 +322,7 @@ class Partners(NamedTuple):
 
     rows: int
     now: dict[str, LookupState]
-    went: dict[str, LookupState] | None
+    went: Lookups | None
 
 
 def list_sums(rows: DataFrame, steps: Sequence[Step]) -> list[Column | str]:

@@ -190,7 +190,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     before = None
     if went is not None:
         before, frame = (frame.where(each).drop(join.WENT) for each in (F.col(join.WENT), ~F.col(join.WENT)))
-    elif affected is not None and _asks_before(run, changed, affected):
+    elif affected is not None:
         before, were = _join_before(run, spec, changed, affected)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
@@ -202,12 +202,6 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     return Rows(frame, counts, lookups=lookups, went=were, before=before, tally=tally)
 
 
-def _asks_before(run: Run, changed: Changes, affected: Affected) -> bool:
-    """Tell whether the affected rows are joined as they were: the target may have some, and is dear to read."""
-    is_told = knows_old(run.plan, affected.count) and not changed.have_come(run.plan.spec.driving, affected)
-    return run.wants_places and is_told and not affected.has_few_places(len(run.plan.spec.columns))
-
-
 def knows_old(plan: Plan, count: float) -> bool:
     """Tell whether the sources tell what the target has of so many affected rows."""
     spec = cast(JoinSpec, plan.spec)
@@ -217,8 +211,11 @@ def knows_old(plan: Plan, count: float) -> bool:
 
 def _join_before(
     run: Run, spec: JoinSpec, changed: Changes, affected: Affected
-) -> tuple[DataFrame, dict[str, LookupState]]:
-    """Join the affected rows as they were at the window's start, and count the partners that they had."""
+) -> tuple[DataFrame | None, Lookups | None]:
+    """Join the affected rows as they were, and count the partners that they had; None where a read costs less."""
+    is_told = knows_old(run.plan, affected.count) and not changed.have_come(spec.driving, affected)
+    if not (is_told and run.wants_places) or affected.has_few_places(len(spec.columns)):
+        return None, None
     sources, rows, opened = _find_before(run, spec, changed, affected, _list_touched(spec, changed))
     with run.joining(None if opened else affected):
         frame = run.keep(join.join_all(sources, rows))

@@ -294,7 +294,8 @@ def foresee_reads(
     """
     spec, target, beside = plan.spec, plan.target.table, plan.target.quarantine
     there = extents.measure_table(target.uri) if target is not None else Extent()
-    sizes = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
+    whole = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
+    sizes = {**whole}
 
     measure_share = cache(lambda alias, names: _find_share(plan.tables[alias], names))
     used = {alias: tuple(source.columns) for alias, source in spec.sources.items()}
@@ -304,7 +305,9 @@ def foresee_reads(
     if (ends := _find_ends(plan, moved)) is not None and target is not None:
         there = forecasts.measure_near(target.uri, spec.identity[0], ends)
         near = {alias: spec.sources[alias].key[0] for alias in list_sharing(spec)}
-        sizes |= {alias: forecasts.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()}
+        sizes = sizes | {
+            alias: forecasts.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()
+        }
     costs = [(each.bytes, alias, used[alias]) for alias, each in feeds.items()]
     scans, beside_it = list[tuple[str, tuple[str, ...]]](), Extent()
     if plan.everything or moved or plan.unsearched:
@@ -322,9 +325,11 @@ def foresee_reads(
         others = [rule for rule in rules if rule.judged_scope == TARGET and not rule.spec.is_row]
         once_more = (spec.remembers or not wants_places(target), plan.lacks_state, bool(others))
         times = 1.0 if plan.everything else 1 + sum(once_more)
-        knows, count = getattr(find_kind(spec), "knows_old", lambda *_: False), _foresee_count(plan, feeds, moved)
-        is_known = knows(plan, count if affected is None else affected.count)
-        if target is not None and wants_places(target) and is_known:  # by keys alone: steps/publish.py
+        state, count = plan.recorded_state, inf if affected is None else affected.count
+        if affected is None and state is not None and {*moved} <= {*list_sharing(spec)}:
+            count = state.rows * sum(feeds[each].bytes / max(whole[each].bytes, 1) for each in moved)
+        knows = getattr(find_kind(spec), "knows_old", lambda *_: False)
+        if target is not None and wants_places(target) and knows(plan, count):  # by keys alone: steps/publish.py
             times += _find_share(target, [*spec.identity, *spec.right_identity]) - 1
         beside_it += replace(there, bytes=ceil(there.bytes * times))
     elif plan.lacks_state:
@@ -338,15 +343,6 @@ def foresee_reads(
     files = sum(each.files for each in (*feeds.values(), *[sizes[alias] for alias in read]))
     found = Extent(files, ceil(sum(size * measure_share(alias, names) for size, alias, names in costs)))
     return found + beside_it, read
-
-
-def _foresee_count(plan: Plan, feeds: Mapping[str, Extent], moved: Collection[str]) -> float:
-    """Return about how many rows are affected, by the bytes of feeds; infinity where rows of lookups have changed."""
-    state = plan.recorded_state
-    if state is None or not {*moved} <= {*list_sharing(plan.spec)}:
-        return inf
-    sizes = {alias: extents.measure_table(plan.tables[alias].uri).bytes for alias in moved}
-    return state.rows * sum(feeds[alias].bytes / max(size, 1) for alias, size in sizes.items())
 
 
 def _find_share(table: tables.TableState, names: Iterable[str]) -> float:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -29,7 +28,7 @@ from enrich.report import models, text
 from enrich.report.models import JobReport, Report, RuleNow, RuleReport, RunMark, TableNow, ToDo, Verdict
 
 if TYPE_CHECKING:
-    from enrich.answers.reasons import RuleCauses
+    pass
 
 # --- what the runs table says -----------------------------------------------------------------------------------------
 #
@@ -311,17 +310,17 @@ def _advise(job: JobReport) -> JobReport:
         compare(what, rule.trend, is_rule=True)
         if now is not None and rule.verdict in ("warned", "error"):
             nulls = now.nulls.get(rule.column or "") if rule.expectation == _NOT_NULL else None
-            known = rule.reasons or (nulls.reasons if nulls and nulls.rows == failed else {})
+            known = nulls.reasons if nulls and nulls.rows == failed else {}
             seen.add(text.format_rule(rule))
             what = f"{what}: {text.format_number(failed)} of {text.format_number(checked)} rows"
-            why, ask = rule.error or format_reasons(known, rule.near_misses), hints.failing(job.job, rule.index)
+            why, ask = rule.error or format_reasons(known, {}), hints.failing(job.job, rule.index)
             note(rule.verdict, failed, what=what, rule=text.format_rule(rule), why=why, next=ask)
     for each in job.rules:
         if each.verdict in ("error", "blocked", "held", "warned") and (name := text.format_rule(each)) not in seen:
             counts = (
                 f": {text.format_number(each.failed)} of {text.format_number(each.checked)} rows" if each.by_row else ""
             )
-            ask = hints.report(job.job, "--reasons") if each.verdict == "error" else ask_for_row
+            ask = hints.failing(job.job) if each.verdict == "error" else ask_for_row
             what, why = f"{text.describe_rule(each)}{counts}", text.format_terms(each) or _DONE.get(each.verdict, "")
             note(each.verdict, each.failed, what=what, rule=name, why=why, next=ask)
     if job.quarantine is not None and job.quarantine.rows:
@@ -499,37 +498,3 @@ def _read_mostly(rule: SuiteRule) -> Fraction:
     """Return the share of rows that must pass, exactly as written; GX also accepts it as text."""
     given = rule.kwargs.get("mostly", 1)
     return Fraction(repr(given) if isinstance(given, float) else given)
-
-
-# --- why rows fail ----------------------------------------------------------------------------------------------------
-
-
-def list_failing(report: Report) -> list[str]:
-    """Return the jobs whose recorded state has failing rows."""
-    return [job.job for job in report.jobs if job.now is not None and any(rule.failed for rule in job.now.rules)]
-
-
-def add_reasons(report: Report, found: Mapping[str, Iterable[RuleCauses]]) -> Report:
-    """Return the report with the reasons of the rows that fail, where they add up to the recorded count.
-
-    ``found``: job -> what was found about its rules. Jobs that no row fails need none; others that are not named could
-    not be answered, and stay as they are.
-    """
-    unknown = set(list_failing(report)) - set(found)
-    jobs = []
-    for job in report.jobs:
-        if job.now is None or job.job in unknown:
-            jobs.append(job)
-            continue
-        causes = {each.index: each for each in found.get(job.job, ())}
-        rules = []
-        for rule in job.now.rules:
-            known: dict[str, int] | None = {} if rule.failed == 0 else None
-            near_misses: Mapping[str, int] = {}
-            if (each := causes.get(rule.index)) is not None and rule.failed and rule.verdict is not None:
-                counts = each.checked, each.failed, sum(each.reasons.values())
-                if counts == (rule.checked, rule.failed, rule.failed):  # no run came in between, nor a new suite
-                    known, near_misses = dict(each.reasons), dict(each.near_misses)
-            rules.append(replace(rule, reasons=known, near_misses=near_misses))
-        jobs.append(_advise(job.model_copy(update={"now": job.now.model_copy(update={"rules": tuple(rules)})})))
-    return report.model_copy(update={"jobs": tuple(jobs)})

@@ -6,7 +6,7 @@ Fields may be added to version 1; none is renamed, removed or given another mean
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -108,8 +108,6 @@ class RuleNow(RuleState):
         verdict: warned: more rows fail than mostly and tolerate allow. tolerated: tolerate allows them. passed: none
             fails, or mostly is met. null: not counted yet, or the suite no longer has this rule at this place.
         share: failed / checked; null if no row was judged.
-        reasons: Reason of enrich why -> failing rows; empty if none fails. null: not asked, or not known.
-        near_misses: Kind -> failing rows that are near misses, if asked.
         mostly: The share of rows that must pass, as the suite has it.
         tolerate: Rows, or a share, that may fail, as the suite has it.
         since: The first of the runs up to now after which rows failed.
@@ -123,8 +121,6 @@ class RuleNow(RuleState):
     column_list: tuple[str, ...] | None = None
     verdict: RuleVerdict | None = None
     share: float | None = None
-    reasons: Mapping[str, int] | None = None
-    near_misses: Mapping[str, int] = field(default_factory=dict)
     mostly: int | float | None = None
     tolerate: int | float | None = None
     since: RunMark | None = None

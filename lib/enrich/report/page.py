@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.console import clean, format_reasons
+from enrich.base.console import clean
 from enrich.base.files import WholeFile
 from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
@@ -228,8 +228,7 @@ def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
     """Yield what the table and the run say of a rule."""
     if now is not None and now.failed is not None:
         since = f" since {format_since(now)}" if now.since else ""
-        why = f": {format_reasons(now.reasons, now.near_misses)}" if now.reasons else ""
-        yield f"table now: {format_number(now.failed)} of {format_number(now.checked)} rows fail{since}{why}"
+        yield f"table now: {format_number(now.failed)} of {format_number(now.checked)} rows fail{since}"
     if now is not None and now.error:
         yield f"table now: raised {now.error}"
     if run is not None and run.error:

@@ -162,15 +162,13 @@ def write_cells(*values: str | int | float | tuple[Any, ...] | None) -> list[str
 
 
 def _tell_now(now: TableNow) -> Part:
-    rules, reasons, joins = [], [], []
+    rules, joins = [], []
     for rule in now.rules:
         said, name, verdict = describe_rule(rule), format_rule(rule), format_verdict(rule.verdict or "unknown")
         allowed = [] if rule.mostly is None else [f"at least {format_percent(rule.mostly)} must pass"]
         allowed += [] if rule.tolerate is None else [f"{format_threshold(rule.tolerate)} may fail"]
         counts = rule.failed, rule.checked, rule.share, format_since(rule), rule.trend
         rules.append(write_cells(said, verdict, *counts, rule.error or ", ".join(allowed), name))
-        if rule.reasons:
-            reasons.append([said, format_reasons(rule.reasons, rule.near_misses), name])
     for alias, each in now.lookups.items():
         references = each.matched, max(0, each.rows - each.null_references), each.match_rate, each.orphans
         joins.append(write_cells(alias, *references, each.null_references, each.orphans_trend))
@@ -187,7 +185,6 @@ def _tell_now(now: TableNow) -> Part:
         f"the table now: {format_number(now.rows)} {noun}, counted by the run of {now.counted.at}",
         [
             Table(of_rules, rules, (2, 3, 4)),
-            Table(("why rows fail", "reasons", "rule"), reasons),
             Table(of_joins, joins, (1, 2, 3, 4, 5)),
             Table(("nulls in columns", "rows", "share", "rows before", *["why"] * has_reasons), columns, (1, 2)),
         ],

@@ -34,7 +34,6 @@ class JudgedRows:
     verdict: SuiteVerdict | None = None
     # What ``mark_rows`` counts over ``good``, where that is known already.
     tally: Mapping[str, int] = field(default_factory=dict)
-    before: DataFrame | None = None  # the same of the target as it is, and what is quarantined; None: nobody knows
 
     @property
     def findings(self) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
@@ -184,10 +183,9 @@ def judge_rows(run: Run, rows: Rows, affected: Affected | None) -> JudgedRows:
     from enrich.quality.judge import judge
 
     live = select_live_rows(run, rows.frame)
-    before = None if rows.before is None else select_live_rows(run, rows.before)
     suite = run.plan.judging_suite
     if suite is None:
-        return JudgedRows(live, None, tally=rows.tally, before=before)
+        return JudgedRows(live, None, tally=rows.tally)
     verdict = judge(
         live.select(*_order_columns(run)),
         suite,
@@ -196,10 +194,10 @@ def judge_rows(run: Run, rows: Rows, affected: Affected | None) -> JudgedRows:
         whole=bool(rows.tally),
     )
     if verdict.reasons is None:
-        return JudgedRows(live, None, verdict, rows.tally, before)
+        return JudgedRows(live, None, verdict, rows.tally)
     labelled = run.keep(live.withColumn(FAILED_COLUMN, verdict.reasons))
     is_good = F.size(FAILED_COLUMN) == 0
-    return JudgedRows(labelled.where(is_good).drop(FAILED_COLUMN), labelled.where(~is_good), verdict, before=before)
+    return JudgedRows(labelled.where(is_good).drop(FAILED_COLUMN), labelled.where(~is_good), verdict)
 
 
 def judge_target(

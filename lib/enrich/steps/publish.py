@@ -41,7 +41,7 @@ from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.plan import Plan
 from enrich.steps.gate import JudgedRows
-from enrich.steps.rows import describe_table, make_no_rows
+from enrich.steps.rows import Rows, describe_table, make_no_rows, select_live_rows
 from enrich.steps.run import Run, identify_rows, measure, read_target
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state
@@ -93,7 +93,9 @@ class StagedRun:
 
 
 @measure("difference")
-def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedRun:
+def stage_difference(
+    run: Run, changed: Changes, rows: Rows, verdict: JudgedRows, affected: Affected | None
+) -> StagedRun:
     """Compare the judged rows with the target and with the quarantine."""
     plan = run.plan
     pass_point("staged.before")
@@ -103,7 +105,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
     whole, old = None, read_target(run, places=places)
     compared = affected
     if old is not None and affected is not None and places and not affected.has_few_places(len(plan.spec.columns)):
-        known = verdict.before if plan.explains_target else None
+        known = select_live_rows(run, rows.before) if rows.before is not None and plan.explains_target else None
         if known is None and changed.have_come(plan.spec.driving, affected):
             known = verdict.good.limit(0)
         # One look at keys may spare a read of all columns.

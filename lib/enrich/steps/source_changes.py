@@ -24,8 +24,8 @@ from enrich.delta import reads, tables
 from enrich.delta.tables import Told, find_damage
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
-from enrich.frames.changes import Keep, NetChanges, RowCounts, Touched
-from enrich.frames.columns import count_with_ranges, drop_nulls, keep_in_ranges, lacks_value, unite
+from enrich.frames.changes import NetChanges, RowCounts, Touched
+from enrich.frames.columns import Keep, count_with_ranges, drop_nulls, keep_in_ranges, lacks_value, unite
 from enrich.joins import find_kind
 from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
 from enrich.steps.run import Run, build_finding, compute_once, measure
