@@ -34,7 +34,7 @@ from enrich.report.text import format_report
 from kit.lab import Lab
 from kit.project import hold_nulls
 from kit.session import INTERPRETED
-from upgrade.project import JOBS, begin, go_on, go_on_again
+from upgrade.project import GROUPS, JOBS, begin, go_on, go_on_again
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,6 +61,7 @@ ASKED = {
     "orders_with_payments": "e1",
     "orders_with_price": "e1",
     "titled_products": "0",
+    "products_by_merchant": "m1",
 }
 """Job -> a key of which `enrich why` is asked; a history's key has the time of a commit."""
 
@@ -237,16 +238,20 @@ def test_a_lake_of_an_earlier_state_goes_on(packed: Path, tmp_path: Path, lake: 
     with tarfile.open(packed) as found:
         found.extractall(tmp_path, filter="data")
     old = Lab(tmp_path / "project", interpreted, dict(lake.keys))
-    jobs = {job.job: (job.status, job.mode) for job in old.run_all().jobs}
-    assert jobs == dict.fromkeys(JOBS, ("unchanged", "incremental"))
+    known = enrich.load_project(old.home).jobs.keys()
+    assert known <= JOBS.keys()
+    chosen = known if len(known) < len(JOBS) else ("consents_with_email", *GROUPS)  # of a later lake, what came later
+    jobs = {job.job: (job.status, job.mode) for job in old.run_all(*chosen).jobs}
+    assert jobs == dict.fromkeys(chosen, ("unchanged", "incremental"))
 
     go_on_again(old)
     old.put("products", UNTITLED)
-    jobs = {job.job: (job.status, job.mode) for job in old.run_all().jobs}
-    assert jobs == dict.fromkeys(JOBS, ("updated", "incremental"))
-    (history,) = enrich.verify(enrich.load_project(old.home), ["merchants_history"], spark=interpreted).jobs
-    assert history.status == "equal"
-    for job in sorted(JOBS.keys() - {"merchants_history"}):  # whose times are those of the commits
+    jobs = {job.job: (job.status, job.mode) for job in old.run_all(*chosen).jobs}
+    assert jobs == dict.fromkeys(chosen, ("updated", "incremental"))
+    if "merchants_history" in chosen:
+        (history,) = enrich.verify(enrich.load_project(old.home), ["merchants_history"], spark=interpreted).jobs
+        assert history.status == "equal"
+    for job in sorted({*chosen} - {"merchants_history"}):  # whose times are those of the commits
         assert old.rows(job) == lake.rows(job), job
     held = [
         sorted(repr({**row, "_run_id": None}) for row in lab.rows("consents_with_email__quarantine"))

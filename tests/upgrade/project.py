@@ -106,7 +106,25 @@ join:
 select: {order_event_id: orders.order_event_id, price: prices.price}
 target: {table: orders_with_price}
 """,
+    "products_by_merchant": """\
+job: products_by_merchant
+sources: {p: {table: products, key: product_id}}
+query: |
+  SELECT merchant_id, count(*) AS products, sum(product_id) AS total, max(title) AS last,
+         count(DISTINCT title) AS titles
+  FROM p GROUP BY merchant_id
+target: {table: products_by_merchant}
+""",
+    "consents_by_answer": """\
+job: consents_by_answer
+sources: {c: {table: consents_with_email, key: customer_id}}
+query: SELECT ok, count(*) AS customers, min(email) AS first FROM c GROUP BY ok
+target: {table: consents_by_answer}
+""",
 }
+
+GROUPS = ("products_by_merchant", "consents_by_answer")
+"""The jobs that came after the first of the lakes: groups of a table, and of what another job gives."""
 
 
 def at(day: int, hour: int = 0) -> datetime:
