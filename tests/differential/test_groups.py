@@ -258,7 +258,7 @@ def _plant_moving(patch: pytest.MonkeyPatch) -> None:
 
 def test_planted_bugs_are_caught(interpreted: SparkSession, tmp_path: Path) -> None:
     forget_tables(interpreted)
-    world = GroupWorld(Lab(tmp_path / "p", interpreted), interpreted, random.Random(20261128), 15 * (len(BUGS) + 1))
+    world = GroupWorld(Lab(tmp_path / "p", interpreted), interpreted, random.Random(1), 25 * (len(BUGS) + 1))
     world.begin()
     world.add("q", PLANTED, ("h", "g"))
     assert world.lab.run("q").status == "created"
