@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -41,6 +43,7 @@ from enrich.report.models import KeyPlace, KeyTrace
 from enrich.testing import Lake
 from enrich.testing.scenario import Round, Scenario, WrittenRow
 from faults.shop import SOAK
+from kit import command
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -320,6 +323,34 @@ def test_an_erased_address_is_in_no_current_row_nor_in_any_log(played: tuple[Pat
         for log in (path / "_delta_log").glob("*.json"):
             assert "@example.com" not in log.read_text(encoding="utf-8")
     assert DeltaTable(str(home / "lake" / "consents_with_email")).version() > 0
+
+
+def test_the_commands_of_asked_elsewhere_run(
+    played: tuple[Path, int, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over what the first part leaves, as the page says; what starts anew is played by other tests."""
+    text = (ROOT / "docs" / "asked-elsewhere.md").read_text(encoding="utf-8")
+    commands = [re.findall(r"^ {4}(\S.*?)(?: +#.*)?$", each, re.MULTILINE) for each in text.split("\n## ")[1:]]
+    assert [bool(each) for each in commands] == [True] * 10
+    over_the_demo, anew = [list[str](), list[str]()]
+    for line in itertools.chain(*commands):
+        (over_the_demo if line.startswith("enrich ") else anew).append(line)
+    shutil.copytree(played[0], tmp_path / "enrich-demo")
+    monkeypatch.chdir(tmp_path)
+    ends = {}
+    with command.restored():
+        for line in over_the_demo:
+            found = command.call("--project-dir", "enrich-demo", *shlex.split(line)[1:])
+            ends[line] = found.exit_code
+            assert found.exit_code in (0, 3), (line, found.output)
+            assert found.stdout, line
+    assert {line for line, code in ends.items() if code} == {"enrich trace consents_with_email user_8"}, (
+        "it is still there"
+    )
+    parts = {word[1] for line in anew if (word := re.fullmatch(r"\.venv/bin/enrich demo --section (\w+)", line))}
+    assert parts <= read_sections(load_project(PROJECT), ()).keys()
+    others = [line for line in anew if "demo" not in line]
+    assert others == [".venv/bin/enrich init shop && cd shop && ../.venv/bin/enrich test"]
 
 
 def test_a_round_that_is_not_as_the_story_says_fails_the_demo(
