@@ -131,6 +131,8 @@ class Shop:
         """Return a row that no table has had before."""
         self.now += 1
         pick = self.random.choice
+        if table == "sales":
+            return {"id": key, "shop": pick([None, 0, 1, 2]), "amount": pick([None, self.now])}
         rows: dict[str, Row] = {
             "consents": {"id": key, "ok": pick([True, False])},
             "accounts": {"id": key, "email": f"mail{self.now}"},
@@ -141,7 +143,6 @@ class Shop:
             "master": {"id": key, "value": pick([None, "a", "b", f"value{self.now}"])},
             "orders": {"id": key, "amount": pick([None, self.now])},
             "things": {"id": key, "name": pick([None, "a", "b"]), "size": self.now},
-            "sales": {"id": key, "shop": pick([None, 0, 1, 2]), "amount": pick([None, self.now])},
         }
         return rows[table]
 
