@@ -136,6 +136,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
             patch.setattr(chain, "_take_counts", lambda *_: None)
         if number % 2:
             patch.setattr(run, "FEW", -1)
+            patch.setattr(rows, "PAGES_WORTH", 1e9)
             patch.setattr(chain, "find_moved_rows", lambda *_, **__: None)
         else:
             patch.setattr(rows, "count_with_ranges", lambda left, _: ((left.count(),), {}))

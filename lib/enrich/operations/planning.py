@@ -305,9 +305,7 @@ def foresee_reads(
     if (ends := _find_ends(plan, moved)) is not None and target is not None:
         there = forecasts.measure_near(target.uri, spec.identity[0], ends)
         near = {alias: spec.sources[alias].key[0] for alias in list_sharing(spec)}
-        sizes = sizes | {
-            alias: forecasts.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()
-        }
+        sizes |= {alias: forecasts.measure_near(plan.tables[alias].uri, key, ends) for alias, key in near.items()}
     costs = [(each.bytes, alias, used[alias]) for alias, each in feeds.items()]
     scans, beside_it = list[tuple[str, tuple[str, ...]]](), Extent()
     if plan.everything or moved or plan.unsearched:

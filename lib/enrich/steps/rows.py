@@ -23,6 +23,7 @@ from enrich.steps.run import Run, identify_rows, measure
 from enrich.steps.source_changes import Changes
 
 PAGE_ROWS = "parquet.page.row.count.limit"
+PAGES_WORTH = 0.125  # share of the target's rows that the pages of these keys may have: ADR 43
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,12 @@ def count_left(run: Run, found: Affected, known: tuple[int, Ranges] | None = Non
 
 
 def _list_values(run: Run, keys: DataFrame, count: int, ranges: Ranges) -> Ranges:
-    """Return ranges with all values of whole numbers, where these are few enough to be looked for in a large target."""
+    """Return ranges with all values of whole numbers, where these leave out most pages of a large target's files."""
+    table, recorded = run.plan.target.table, run.plan.recorded_state
     whole = [name for name, each in ranges.items() if isinstance(each.least, int) and not each.is_day]
-    if not run.wants_places or not whole or not 1 < count <= LISTED:
+    if table is None or recorded is None or not whole or not 1 < count <= LISTED:
         return ranges
+    most = PAGES_WORTH * recorded.rows / int(table.properties.get(PAGE_ROWS, 20_000))  # 20,000: Parquet's own
     columns = zip(whole, zip(*keys.select(*whole).collect(), strict=True), strict=True)
-    return {**ranges, **{name: replace(ranges[name], values=tuple({*values})) for name, values in columns}}
+    found = {name: tuple({*values}) for name, values in columns}
+    return {**ranges, **{n: replace(ranges[n], values=each) for n, each in found.items() if len(each) <= most}}
