@@ -147,6 +147,8 @@ def _list_values(run: Run, keys: DataFrame, count: int, ranges: Ranges) -> Range
     if table is None or recorded is None or not whole or not 1 < count <= LISTED:
         return ranges
     most = PAGES_WORTH * recorded.rows / int(table.properties.get(PAGE_ROWS, 20_000))  # 20,000: Parquet's own
+    if (count if len(keys.columns) == 1 else 1) > most:
+        return ranges
     columns = zip(whole, zip(*keys.select(*whole).collect(), strict=True), strict=True)
     found = {name: tuple({*values}) for name, values in columns}
     return {**ranges, **{n: replace(ranges[n], values=each) for n, each in found.items() if len(each) <= most}}
