@@ -21,7 +21,7 @@ from enrich.answers import near_misses, reasons
 from enrich.answers.opened_job import Inquiry, Side, list_sides
 from enrich.answers.reasons import Reason
 from enrich.base.errors import EnrichError
-from enrich.base.names import find_quarantine, identify
+from enrich.base.names import find_quarantine
 from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, TEXT_TYPE, WEIGHT, Affected, Step, name_reference
 from enrich.delta import reads, tables
@@ -105,7 +105,7 @@ def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: list[str])
         alias, found = step.alias, {}
         if (latest := run.plan.tables[alias].version) != run.plan.window[alias].to:
             found[reasons.ARRIVED_AFTER_WINDOW] = run.snapshot(alias, latest)
-        writer, rows = find_writer(run.workplace, run.plan.job.sources[alias].table), run.snapshot(alias)
+        writer, rows = run.workplace.find_maker(run.plan.job.sources[alias].table), run.snapshot(alias)
         held = None if writer is None else read_quarantine(run, writer, rows.columns)
         if held is not None:
             held = normalise.normalise_keys(held, run.plan.spec.sources[alias])
@@ -216,7 +216,7 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
             .otherwise(reasons.NO_SUCH_KEY)
         )
         is_near, is_held = reason == reasons.NEAR_MISS, reason == reasons.QUARANTINED_UPSTREAM
-        writer = find_writer(run.workplace, run.plan.job.sources[each.alias].table)
+        writer = run.workplace.find_maker(run.plan.job.sources[each.alias].table)
         holder = F.coalesce(F.col(_HOLDER), F.lit(None if writer is None else writer.job))
         told = marked.select(
             *each.rows,
@@ -321,7 +321,7 @@ def _list_holders(
 
     The one that writes it is first; there is none where other systems write it.
     """
-    writer = find_writer(workplace, reference)
+    writer = workplace.find_maker(reference)
     if writer is None:
         return
     yield writer, columns
@@ -339,13 +339,6 @@ def _list_holders(
             keys[step.alias] = spec.sources[step.alias].key
     for alias, key in keys.items():
         yield from _list_holders(workplace, writer.sources[alias].table, tuple(key[place] for place in places))
-
-
-def find_writer(workplace: Workplace, reference: str) -> Job | None:
-    """Return the job of the project that writes a table."""
-    project = workplace.project
-    place, jobs = identify(project.location(reference)), project.jobs.values()
-    return next((job for job in jobs if identify(project.location(job.target.table)) == place), None)
 
 
 def read_quarantine(run: Inquiry, job: Job, columns: Sequence[str]) -> DataFrame | None:

@@ -47,9 +47,9 @@ class Inquiry(Run):
 def open_recorded(project: Project, name: str, spark: SparkSession | None) -> tuple[Workplace, Plan]:
     """Return where a job is asked about, and the job with its window ending where the target's cursor does.
 
-    Without target, the window ends at
-    the latest versions. Errors: no such job, it does not fit its tables (ConfigError), or its target was written
-    from another definition or other sources (HistoryError), or by somebody else (DriftError).
+    Without target, the window ends at the latest versions. Errors: no such job, it does not fit its tables
+    (ConfigError), or its target was written from another definition or other sources (HistoryError), or by somebody
+    else (DriftError).
     """
     workplace = Workplace(project, choose_jobs(project, [name], ()), Options(), "", spark)
     return workplace, open_consumed(workplace, project.jobs[name])

@@ -263,7 +263,7 @@ def follow_upstream(
     """
     alias, column = place
     source, question = run.plan.spec.sources[alias], next((each for each in asked if each.alias == alias), None)
-    writer = evidence.find_writer(run.workplace, run.plan.job.sources[alias].table)
+    writer = run.workplace.find_maker(run.plan.job.sources[alias].table)
     if writer is None or question is None or writer.job == run.plan.spec.job:
         return Chains()
     references = drop_nulls(question.references.join(rows, on=side.names, how="inner"), question.names)

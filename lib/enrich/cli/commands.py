@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -24,9 +24,6 @@ from enrich.base.result import UNCHANGED, RunResult, name_deployment
 from enrich.cli import checks, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, format_load
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("enrich")
 

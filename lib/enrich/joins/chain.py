@@ -199,6 +199,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
         null_foreign_keys=sum(each.null_references for each in lookups.values()) - ids,
         null_list_ids=ids,
     )
+    before = before if run.plan.explains_target else None
     return Rows(frame, counts, lookups=lookups, went=were, before=before, tally=tally)
 
 

@@ -55,7 +55,7 @@ def check_free(job: Job, uri: str | None) -> None:
         )
 
 
-def check_sources(job: Job, tables: Mapping[str, TableState], makers: Mapping[str, str | None]) -> None:
+def check_sources(job: Job, tables: Mapping[str, TableState], makers: Mapping[str, str]) -> None:
     """Refuse sources without change feed, and histories whose feed Delta cannot read, with what mends it.
 
     ``makers`` are the jobs that write sources, by alias; a run of theirs switches on the feed of a target that is read.
@@ -157,11 +157,11 @@ class Workplace:
             self.places[place] = find_catalog_location(self.session(), place.parts)
         return self.places[place]
 
-    def find_maker(self, reference: str) -> str | None:
+    def find_maker(self, reference: str) -> Job | None:
         """Return the job whose target a table is."""
         spot = identify(self.project.location(reference))
-        maker = self.project.makers.get(spot)  # of the quarantine, too
-        is_target = maker and identify(self.project.location(self.project.jobs[maker].target.table)) == spot
+        maker = self.project.jobs.get(self.project.makers.get(spot, ""))  # of the quarantine, too
+        is_target = maker is not None and identify(self.project.location(maker.target.table)) == spot
         return maker if is_target else None
 
     def spot(self, reference: str) -> str | None:
@@ -209,14 +209,15 @@ class Workplace:
         A file that does not fit its tables is a ConfigError; a source that has lost a recorded column a HistoryError.
         """
         options, suite = self.options, self.project.suite(job)
-        latest, makers = {}, {alias: self.find_maker(source.table) for alias, source in job.sources.items()}
+        latest, writers = {}, {alias: self.find_maker(source.table) for alias, source in job.sources.items()}
+        makers = {alias: maker.job for alias, maker in writers.items() if maker is not None}
         for alias, source in job.sources.items():
             try:
                 latest[alias] = self.table(source.table)
             except ConfigError as error:
                 hint, at = error.hint, self.project.location(source.table)
                 is_there = isinstance(at, str) and (tables.exists(at) or tables.is_occupied(at))
-                if (maker := makers[alias]) and not is_there:
+                if (maker := makers.get(alias)) and not is_there:
                     hint = f"job {maker} writes it: run `{hints.run(maker)}` first"
                 raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
         target, place = self.target(job)
@@ -235,7 +236,7 @@ class Workplace:
         compiled = compile_job(job, schemas)
         fed = latest
         if options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
-            fed = {alias: each for alias, each in latest.items() if makers[alias] not in {*self.chosen} - {job.job}}
+            fed = {alias: each for alias, each in latest.items() if makers.get(alias) not in {*self.chosen} - {job.job}}
         check_sources(job, fed, makers)
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)

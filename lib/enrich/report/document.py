@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, FiniteFloat, ValidationError, field_validator
 
@@ -26,9 +26,6 @@ from enrich.project.models import Job
 from enrich.project.project import Project, sort_jobs
 from enrich.report import models, text
 from enrich.report.models import JobReport, Report, RuleNow, RuleReport, RunMark, TableNow, ToDo, Verdict
-
-if TYPE_CHECKING:
-    pass
 
 # --- what the runs table says -----------------------------------------------------------------------------------------
 #

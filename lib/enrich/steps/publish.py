@@ -105,7 +105,7 @@ def stage_difference(
     whole, old = None, read_target(run, places=places)
     compared = affected
     if old is not None and affected is not None and places and not affected.has_few_places(len(plan.spec.columns)):
-        known = select_live_rows(run, rows.before) if rows.before is not None and plan.explains_target else None
+        known = select_live_rows(run, rows.before) if rows.before is not None else None
         if known is None and changed.have_come(plan.spec.driving, affected):
             known = verdict.good.limit(0)
         # One look at keys may spare a read of all columns.

@@ -36,7 +36,7 @@ class Rows:
     lookups: Mapping[str, Lookup] = field(default_factory=dict)  # alias -> how its join went
     # Alias -> how its join went for these rows before, where nothing else can have gone otherwise; else None.
     went: Lookups | None = None
-    before: DataFrame | None = None  # these rows at the window's start, as ``frame`` has them; None: nobody knows
+    before: DataFrame | None = None  # as ``frame``, what the target has, and what it quarantined; None: nobody knows
     values: tuple[int, int] = (0, 0)  # a mirror's values, and those with several holders
     # What ``mark_rows`` counts, over the live rows; empty where they are not the whole target.
     tally: Mapping[str, int] = field(default_factory=dict)
@@ -147,7 +147,7 @@ def _list_values(run: Run, keys: DataFrame, count: int, ranges: Ranges) -> Range
     if table is None or recorded is None or not whole or not 1 < count <= LISTED:
         return ranges
     most = PAGES_WORTH * recorded.rows / int(table.properties.get(PAGE_ROWS, 20_000))  # 20,000: Parquet's own
-    if (count if len(keys.columns) == 1 else 1) > most:
+    if (count if len(keys.columns) == 1 else 1) > most:  # a key of one column has as many values as there are keys
         return ranges
     columns = zip(whole, zip(*keys.select(*whole).collect(), strict=True), strict=True)
     found = {name: tuple({*values}) for name, values in columns}
