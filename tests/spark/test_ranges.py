@@ -29,8 +29,11 @@ def test_days_are_in_their_own_range(spark: SparkSession, name: str) -> None:
         F.col("text").cast("date").alias("k")
     )
     (count,), ranges = count_with_ranges(rows, ["k"])
-    around = rows.unionByName(rows.select((F.min("k") - 1).alias("k"))).unionByName(
-        rows.select((F.max("k") + 1).alias("k"))
+    beyond = [ranges["k"].least - 1, ranges["k"].most + 1]
+    around = rows.unionByName(
+        rows.sparkSession.createDataFrame([(each,) for each in beyond], "k int").select(
+            F.date_from_unix_date("k").alias("k")
+        )
     )
     kept = keep_in_ranges(around, ranges)
     assert (count, around.count(), kept.count()) == (len(DAYS[name]), len(DAYS[name]) + 2, len(DAYS[name]))
@@ -57,3 +60,28 @@ def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSessio
     assert keep_in_ranges(rows, ranges).count() == 2
     assert keep_in_ranges(rows, {"a": Range(2, 9)}).count() == 1
     assert keep_in_ranges(rows, {"a": Range(1, 5, values=(2, 5))}).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "least", "most", "ends"),
+    [
+        ("bigint", 303, 9_999_303, (0, 10_223_616)),
+        ("bigint", 304, 9_999_304, (0, 10_223_616)),  # the next run's keys: the code that Spark makes is the same
+        ("bigint", -70, -5, (-70, -4)),
+        ("bigint", 17, 17, (17, 17)),
+        ("bigint", -(2**63), 2**63 - 1, (-(2**63), 2**63 - 1)),
+        ("int", -(2**31) + 1, 2**31 - 1, (-(2**31), 2**31 - 1)),
+        ("tinyint", -127, 127, (-128, 127)),
+        ("date", 2, 20_000, (0, 20_480)),
+    ],
+)
+def test_ends_of_a_range_are_round_numbers(
+    interpreted: SparkSession, kind: str, least: int, most: int, ends: tuple[int, int]
+) -> None:
+    numbers = interpreted.createDataFrame([(least,), (most,)], "k bigint")
+    rows = numbers.select(
+        F.expr("date_from_unix_date(CAST(k AS INT))" if kind == "date" else f"CAST(k AS {kind})").alias("k")
+    )
+    (_, ranges) = count_with_ranges(rows, ["k"])
+    assert (ranges["k"].least, ranges["k"].most) == ends
+    assert keep_in_ranges(rows, ranges).count() == 2

@@ -7,6 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from enrich import load_project
+from enrich.base.result import Extent
+from enrich.operations import workplace
+from enrich.operations.workplace import Workplace
+from enrich.progress.plan import Options
 from enrich.spark import ADAPTIVE_BY_CHANGE, archive, fit, session
 from enrich.spark.fit import Fit, choose_fit, choose_hashed
 
@@ -40,6 +45,37 @@ def test_a_medium_run_compiles_its_queries():
 def test_a_large_run_and_one_of_unknown_size_are_compiled_well_and_collected_in_parallel(size):
     expected = {"spark.sql.shuffle.partitions": "48", ADAPTIVE_BY_CHANGE: "true"}
     assert choose_fit(size, "local[16]", None) == Fit(("-XX:+UseParallelGC",), expected)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> Path:
+    job = "job: j\nsources: {a: {table: source, key: k}}\nfrom: a\nselect: {k: a.k}\ntarget: {table: target}\n"
+    for name, text in {"jobs/j.yml": job, "conf/dev.yml": "lake: ./lake\n"}.items():
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("size", "by_changes", "asked", "missing", "counted"),
+    [
+        (SMALL, True, Options(), "", SMALL),
+        (MEDIUM, True, Options(), "", MEDIUM),
+        (2**30, True, Options(), "", MEDIUM),  # the first compiler costs less
+        (2**36, True, Options(), "", 2**32),
+        (2**30, True, Options(full_refresh=True), "", 2**30),
+        (2**30, True, Options(), "target", 2**30),  # a first run
+        (2**30, False, Options(), "", 2**30),  # verify reads everything
+    ],
+)
+def test_a_run_by_changes_of_large_tables_counts_as_a_smaller_one(  # noqa: PLR0917
+    large: Path, monkeypatch, size: int, by_changes: bool, asked: Options, missing: str, counted: int
+):
+    sizes = {str(large / "lake" / "source"): size - 1, str(large / "lake" / "target"): 1}
+    monkeypatch.setattr(workplace.extents, "measure_table", lambda uri: Extent(1, sizes[uri]))
+    monkeypatch.setattr(workplace.tables, "exists", lambda uri: Path(uri).name != missing)
+    place = Workplace(load_project(large), ["j"], asked, by_changes=by_changes)
+    assert place._measure_tables() == counted
 
 
 @pytest.mark.parametrize(("memory", "cores", "partition"), [(32, 2, 64), (2, 2, 16), (2, 8, 4), (8, 16, 8)])

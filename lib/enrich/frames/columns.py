@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
-from typing import cast
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
@@ -25,6 +25,7 @@ PARTS = [
     for part in ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
 ]
 """The parts of a hashed row's two numbers: sums of 64 bits would overflow, and those of decimals are slow."""
+_BITS = {"byte": 7, "short": 15, "long": 63}  # of whole numbers, without the sign; others have 31
 _DIGITS = 15  # digits of a decimal that a fraction of 64 bits keeps
 
 Ranges = Mapping[str, Range]  # column -> the least and the greatest value
@@ -44,8 +45,19 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column | str
     ends = [F.unix_date(end(n)) if n in days else end(n) for n in known for end in (F.min, F.max)]
     found = aggregate(rows, F.count("*"), *more, *ends)
     first = 1 + len(more)
-    pairs = zip(known, found[first::2], found[first + 1 :: 2], strict=True)
-    return found[:first], {name: Range(least, most, name in days) for name, least, most in pairs if least is not None}
+    pairs = zip(known.items(), found[first::2], found[first + 1 :: 2], strict=True)
+    return found[:first], {n: _round(least, most, kind) for (n, kind), least, most in pairs if least is not None}
+
+
+def _round(least: Any, most: Any, kind: SparkType) -> Range:
+    """Return a range of whole numbers with round ends, so that the next run's range of as many keys has the same ones.
+
+    Spark writes numbers into the code that it makes of a query, and compiles all code that it has not seen.
+    """
+    if isinstance(least, int):
+        step, bound = 1 << max((most - least) // 32, 1).bit_length() - 1, 1 << _BITS.get(kind.typeName(), 31)
+        least, most = max(least // step * step, -bound), min(-(-most // step) * step, bound - 1)
+    return Range(least, most, isinstance(kind, T.DateType))
 
 
 def _is_exact_in_logs(kind: SparkType) -> bool:

@@ -88,7 +88,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         full_refresh=full_refresh,
         dry_run=dry_run,
     )
-    workplace = Workplace(project, names, options, given=spark)
+    workplace = Workplace(project, names, options, given=spark, by_changes=True)
     told = project.settings.lineage or project.settings.metrics or project.settings.notify
     watch = Watch() if dry_run or not told else Observer(project, workplace.run_id)
     return run_jobs(workplace, watch, fail_fast=fail_fast, on_result=on_result)

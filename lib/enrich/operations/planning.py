@@ -145,7 +145,7 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
     options = read_run_options(
         project, names, since, until, allow_gap=allow_gap, full_refresh=full_refresh, dry_run=True
     )
-    workplace = Workplace(project, names, options, given=spark)
+    workplace = Workplace(project, names, options, given=spark, by_changes=True)
     workplace.pin()
     found: dict[str, JobPlan] = {}
     edges = find_edges(project)

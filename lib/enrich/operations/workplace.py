@@ -104,6 +104,7 @@ class Workplace:
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     given: SparkSession | None = None  # the session that the caller has handed over
     built: SparkSession | None = None  # the session that is used, once there is one
+    by_changes: bool = False  # whether it takes what has changed, unless all is asked for
     # Place, as ``identify`` spells it -> the pinned state of a table, or why it cannot be read.
     pins: dict[str, TableState | EnrichError] = field(default_factory=dict)
     places: dict[CatalogName, str | None] = field(default_factory=dict)  # catalog name -> where the table is
@@ -135,14 +136,19 @@ class Workplace:
         return self.built
 
     def _measure_tables(self) -> int | None:
-        """Count the bytes of the tables that the jobs of this operation read and write; None where nobody knows."""
+        """Count the bytes of the jobs' tables, fewer where only changes are taken (ADR 14); None where nobody knows."""
+        from enrich.spark.fit import QUICKLY_COMPILED
+
         jobs = [self.project.jobs[name] for name in self.chosen]
-        named = {source.table for job in jobs for source in job.sources.values()} | {job.target.table for job in jobs}
-        places = {self.project.location(reference) for reference in named}
+        targets = {self.project.location(job.target.table) for job in jobs}
+        places = targets | {self.project.location(each.table) for job in jobs for each in job.sources.values()}
         if any(isinstance(place, CatalogName) for place in places):
             return None  # only Spark's catalog knows where they are
         try:
-            return sum(extents.measure_table(str(place)).bytes for place in places)
+            size = sum(extents.measure_table(str(place)).bytes for place in places)
+            if self.by_changes and not self.options.full_refresh and all(tables.exists(str(each)) for each in targets):
+                size = min(size, max(size // 16, QUICKLY_COMPILED - 1))
+            return size
         except Exception as error:  # noqa: BLE001 - whatever storage raises: the job that needs the table will say it
             log.debug("the tables cannot be measured (%s)", type(error).__name__)
             return None
