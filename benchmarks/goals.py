@@ -134,30 +134,35 @@ def _fall(text: str, world: str, before: float) -> Goal:
     return Goal("P7", f"{text}: CPU s, {before:g} before", 0.6 * before, figure, least=1, why=_MOMENTS)
 
 
-_OLD_ROWS = "The run reads the old rows of the target, to write only what differs, also after a crash"
+_OLD_ROWS = (
+    "The run searches the target's keys for the places of its old rows, and reads or computes what these were, to write"
+    " only what differs, also after a crash"
+)
 _LOOKUP = f"{_OLD_ROWS}, and searches the products for those of the ten merchants"
 _REBUILD = f"{_LOOKUP}. The rebuild joins one small table, which Spark sends to every task: the cheapest kind there is"
 _QUERIES = "Fixed costs of Spark's queries: those for the feeds, the old rows, the comparison and the counts"
 _MERCHANT = (
     "An UPDATE is told the new value. The run reads the merchant's products, joins them, compares them with the old"
-    " rows of the target, keeps what differs, and finds these rows once more in the MERGE"
+    " rows of the target, and keeps what differs"
 )
 _HEAP = (
     "The figure is that of the whole process, which takes the rivals' steps, too. The JVM may take a heap of a quarter"
     " of the machine's memory, and keeps it"
 )
-_FIRST = "Sources are searched for two rows with one key, and rows are computed twice: to count, and to write"
+_FIRST = (
+    "Sources are searched for two rows with one key; every row is hashed for the proof, counted, and written in the"
+    " order of the keys with small pages"
+)
 _TENTH = (
     "The only goal in seconds of the clock against a figure from elsewhere: 43,000 to 54,000 rows a second on two other"
-    f" cores, so it depends on the machine. {_OLD_ROWS}, keeps what differs, and finds these rows once more in the"
-    " MERGE; where so many rows have gone from files, OPTIMIZE follows"
+    f" cores, so it depends on the machine. {_OLD_ROWS}; where so many rows have gone from files, OPTIMIZE follows"
 )
 _NEWEST = (
-    "The changed rows are among the newest 2 % of the keys: ten times as many. The run reads the files of the target"
-    " that have such keys, for the old rows, and once more in the MERGE"
+    "The changed rows are among the newest 2 % of the keys: ten times as many. The run reads the pages of the target"
+    " that have such keys, for the old rows"
 )
 _VECTORS = "A deletion vector for each file that has some of the rows, and the larger table has more such files"
-_EVERYWHERE = f"{_OLD_ROWS}: every row group of a file has some of them, so that all are read"
+_EVERYWHERE = f"{_OLD_ROWS}: nearly every page has some of them, so that all keys are read"
 _DELETES = f"{_OLD_ROWS}, and counts the partners that the deleted rows had"
 _ACCOUNTS = f"{_OLD_ROWS}, and looks the accounts up"
 _MIRROR = f"All values are searched for the changed ones. {_OLD_ROWS}"
@@ -170,8 +175,8 @@ _SEVEN = (
     f" searched for what the changed lines refer to, one after another. {_OLD_ROWS}"
 )
 _FIRST_WIDE = (
-    "Seven sources are searched for two rows with one key, which takes most of the Spark jobs; the joined rows are kept"
-    " until they have been counted and judged, and are written then"
+    "Seven sources are searched for two rows with one key, which takes most of the Spark jobs; every row, 38 columns"
+    " wide, is hashed for the proof, counted, and written in the order of the keys with small pages"
 )
 _ROW = "OPTIMIZE follows when a hundred small files have come together"
 
