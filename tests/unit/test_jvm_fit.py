@@ -38,6 +38,7 @@ def test_a_small_run_is_interpreted_and_compiled_quickly():
 def test_a_medium_run_compiles_its_queries():
     pages = {"spark.buffer.pageSize": "1m"}
     assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4", ADAPTIVE_BY_CHANGE: "true", **pages}
+    assert conf(MEDIUM, "local[16]")["spark.sql.shuffle.partitions"] == "16"
     assert "-XX:TieredStopAtLevel=1" in choose_fit(MEDIUM, "local[2]", None).options
 
 

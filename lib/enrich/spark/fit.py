@@ -58,7 +58,7 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
         options, collector = [], "-XX:+UseParallelGC"
         conf = {partitions: str(max(4, _PARTITIONS_A_CORE * count_cores(master))), **adaptive}
     elif size >= INTERPRETED:
-        conf = {partitions: "4", **adaptive, **_SMALL_PAGES}
+        conf = {partitions: str(max(4, count_cores(master))), **adaptive, **_SMALL_PAGES}
     else:
         interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
         conf = {partitions: "2", ADAPTIVE: "false", **interpreted, **_SMALL_PAGES}
