@@ -150,8 +150,8 @@ _HEAP = (
     " of the machine's memory, and keeps it"
 )
 _FIRST = (
-    "Sources are searched for two rows with one key; every row is hashed for the proof, counted, and written in the"
-    " order of the keys with small pages"
+    "Sources are searched for two rows with one key; every row is hashed for the proof, counted, and written with small"
+    " pages"
 )
 _TENTH = (
     "The only goal in seconds of the clock against a figure from elsewhere: 43,000 to 54,000 rows a second on two other"
@@ -176,7 +176,7 @@ _SEVEN = (
 )
 _FIRST_WIDE = (
     "Seven sources are searched for two rows with one key, which takes most of the Spark jobs; every row, 38 columns"
-    " wide, is hashed for the proof, counted, and written in the order of the keys with small pages"
+    " wide, is hashed for the proof, counted, and written with small pages"
 )
 _ROW = "OPTIMIZE follows when a hundred small files have come together"
 
