@@ -149,10 +149,8 @@ _HEAP = (
     "The figure is that of the whole process, which takes the rivals' steps, too. The JVM may take a heap of a quarter"
     " of the machine's memory, and keeps it"
 )
-_FIRST = (
-    "Sources are searched for two rows with one key; every row is hashed for the proof, counted, and written with small"
-    " pages"
-)
+_WRITTEN = "is hashed for the proof, counted, and written with small pages"
+_FIRST = f"Sources are searched for two rows with one key; every row {_WRITTEN}"
 _TENTH = (
     "The only goal in seconds of the clock against a figure from elsewhere: 43,000 to 54,000 rows a second on two other"
     f" cores, so it depends on the machine. {_OLD_ROWS}; where so many rows have gone from files, OPTIMIZE follows"
@@ -176,7 +174,7 @@ _SEVEN = (
 )
 _FIRST_WIDE = (
     "Seven sources are searched for two rows with one key, which takes most of the Spark jobs; every row, 38 columns"
-    " wide, is hashed for the proof, counted, and written with small pages"
+    f" wide, {_WRITTEN}"
 )
 _ROW = "OPTIMIZE follows when a hundred small files have come together"
 

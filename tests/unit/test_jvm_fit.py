@@ -60,21 +60,21 @@ def large(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("size", "by_changes", "asked", "missing", "counted"),
     [
-        (SMALL, True, Options(), "", SMALL),
-        (MEDIUM, True, Options(), "", MEDIUM),
-        (2**30, True, Options(), "", MEDIUM),  # the first compiler costs less
-        (2**36, True, Options(), "", 2**32),
-        (2**30, True, Options(full_refresh=True), "", 2**30),
-        (2**30, True, Options(), "target", 2**30),  # a first run
-        (2**30, False, Options(), "", 2**30),  # verify reads everything
+        (SMALL, True, Options(), False, SMALL),
+        (MEDIUM, True, Options(), False, MEDIUM),
+        (2**30, True, Options(), False, MEDIUM),  # the first compiler costs less
+        (2**36, True, Options(), False, 2**32),
+        (2**30, True, Options(full_refresh=True), False, 2**30),
+        (2**30, True, Options(), True, 2**30),  # a first run
+        (2**30, False, Options(), False, 2**30),  # verify reads everything
     ],
 )
 def test_a_run_by_changes_of_large_tables_counts_as_a_smaller_one(  # noqa: PLR0917
-    large: Path, monkeypatch, size: int, by_changes: bool, asked: Options, missing: str, counted: int
+    large: Path, monkeypatch, size: int, by_changes: bool, asked: Options, missing: bool, counted: int
 ):
-    sizes = {str(large / "lake" / "source"): size - 1, str(large / "lake" / "target"): 1}
-    monkeypatch.setattr(workplace.extents, "measure_table", lambda uri: Extent(1, sizes[uri]))
-    monkeypatch.setattr(workplace.tables, "exists", lambda uri: Path(uri).name != missing)
+    sizes = {"source": size - 1, "target": 1} if not missing else {"source": size}
+    found = {str(large / "lake" / name): Extent(1, each) for name, each in sizes.items()}
+    monkeypatch.setattr(workplace.extents, "measure_table", lambda uri: found.get(uri, Extent()))
     place = Workplace(load_project(large), ["j"], asked, by_changes=by_changes)
     assert place._measure_tables() == counted
 

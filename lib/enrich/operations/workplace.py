@@ -145,8 +145,9 @@ class Workplace:
         if any(isinstance(place, CatalogName) for place in places):
             return None  # only Spark's catalog knows where they are
         try:
-            size = sum(extents.measure_table(str(place)).bytes for place in places)
-            if self.by_changes and not self.options.full_refresh and all(tables.exists(str(each)) for each in targets):
+            found = {place: extents.measure_table(str(place)) for place in places}
+            size = sum(each.bytes for each in found.values())
+            if self.by_changes and not self.options.full_refresh and all(found[each].files for each in targets):
                 size = min(size, max(size // 16, QUICKLY_COMPILED - 1))
             return size
         except Exception as error:  # noqa: BLE001 - whatever storage raises: the job that needs the table will say it
