@@ -25,7 +25,7 @@ PARTS = [
     for part in ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
 ]
 """The parts of a hashed row's two numbers: sums of 64 bits would overflow, and those of decimals are slow."""
-_BITS = {"byte": 7, "short": 15, "long": 63}  # of whole numbers, without the sign; others have 31
+_BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63, "date": 31}  # of numbers and days, without the sign
 _DIGITS = 15  # digits of a decimal that a fraction of 64 bits keeps
 
 Ranges = Mapping[str, Range]  # column -> the least and the greatest value
@@ -39,8 +39,9 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column | str
     # Others are left out: timestamps, for Python's have another meaning where clocks are put back; fractions, because
     # of NaN; texts, of which Delta keeps but the beginnings; long decimals, which delta-rs keeps as fractions in the
     # log, so that Delta would skip files that have the value.
-    known = {name: rows.schema[name].dataType for name in names}
-    known = {name: kind for name, kind in known.items() if _is_exact_in_logs(kind)}
+    kinds = {name: rows.schema[name].dataType for name in names}
+    shorts = {n for n, kind in kinds.items() if isinstance(kind, T.DecimalType) and kind.precision <= _DIGITS}
+    known = {name: kind for name, kind in kinds.items() if name in shorts or kind.typeName() in _BITS}
     days = {name for name, kind in known.items() if isinstance(kind, T.DateType)}
     ends = [F.unix_date(end(n)) if n in days else end(n) for n in known for end in (F.min, F.max)]
     found = aggregate(rows, F.count("*"), *more, *ends)
@@ -55,16 +56,9 @@ def _round(least: Any, most: Any, kind: SparkType) -> Range:
     Spark writes numbers into the code that it makes of a query, and compiles all code that it has not seen.
     """
     if isinstance(least, int):
-        step, bound = 1 << max((most - least) // 32, 1).bit_length() - 1, 1 << _BITS.get(kind.typeName(), 31)
+        step, bound = 1 << max((most - least) // 32, 1).bit_length() - 1, 1 << _BITS[kind.typeName()]
         least, most = max(least // step * step, -bound), min(-(-most // step) * step, bound - 1)
     return Range(least, most, isinstance(kind, T.DateType))
-
-
-def _is_exact_in_logs(kind: SparkType) -> bool:
-    """Tell whether the least and greatest values in a log are exact, whoever wrote it."""
-    if isinstance(kind, T.DecimalType):
-        return kind.precision <= _DIGITS
-    return isinstance(kind, T.IntegralType | T.DateType)
 
 
 def write_key(part: Column, kind: SparkType) -> Column:
