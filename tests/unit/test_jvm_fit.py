@@ -9,7 +9,7 @@ import pytest
 
 from enrich import load_project
 from enrich.base.result import Extent
-from enrich.operations import workplace
+from enrich.delta import extents
 from enrich.operations.workplace import Workplace
 from enrich.progress.plan import Options
 from enrich.spark import ADAPTIVE_BY_CHANGE, archive, fit, session
@@ -74,7 +74,7 @@ def test_a_run_by_changes_of_large_tables_counts_as_a_smaller_one(  # noqa: PLR0
 ):
     sizes = {"source": size - 1, "target": 1} if not missing else {"source": size}
     found = {str(large / "lake" / name): Extent(1, each) for name, each in sizes.items()}
-    monkeypatch.setattr(workplace.extents, "measure_table", lambda uri: found.get(uri, Extent()))
+    monkeypatch.setattr(extents, "measure_table", lambda uri: found.get(uri, Extent()))
     place = Workplace(load_project(large), ["j"], asked, by_changes=by_changes)
     assert place._measure_tables() == counted
 
