@@ -49,7 +49,7 @@ def test_the_chain_leads_to_the_source_that_is_the_reason(prepared: Prepared) ->
         ("clean", "mail", "value_null", "people"),
     ]
     assert tell(found.columns["mail"]) == to_people
-    held_by = "held by job clean: enrich report clean"
+    held_by = "quarantined by job clean: enrich report clean"
     assert reasons.format_answer(found, "mail").split("\n") == [
         "value_null: in o",
         f"  because job orders, column mail: quarantined_upstream: in p; {held_by}, table clean",

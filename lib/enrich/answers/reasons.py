@@ -376,7 +376,7 @@ def format_detail(reason: Reason) -> str:
     if reason.source is not None:
         parts.append(f"in {reason.source}")
     if reason.job is not None:
-        parts.append(f"held by job {reason.job}: {hints.report(reason.job)}")
+        parts.append(f"quarantined by job {reason.job}: {hints.report(reason.job)}")
     if reason.found is not None:
         parts.append(f"key {quote_key(reason.found)}")
     return clean("; ".join(parts))

@@ -65,7 +65,7 @@ def format_plan(found: PlanResult) -> str:
         if len(job.sources) != 1:
             rows.append((*told, "all sources" if job.sources else "-", "-", "-", show(job.affected_keys)))
         if (cost := job.forecast) is not None and job.has_work:
-            sizes = {"reads at most": cost.reads, "writes anew at most": cost.writes}
+            sizes = {"reads about": cost.reads, "writes about": cost.writes}
             sizes["a full refresh would read"] = cost.refresh
             parts = [f"{what} {format_extent(each)}" for what, each in sizes.items() if each is not None]
             due = [f"then OPTIMIZE of the target: {cost.optimize}"] if cost.optimize is not None else []

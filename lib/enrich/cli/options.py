@@ -308,7 +308,7 @@ add_window_options = _combine(
         is_flag=True,
         help="Accept that changes are left out: by --since or, in a history, because a feed is lost.",
     ),
-    add_option("--full-refresh", is_flag=True, help="Compute all rows from the sources and write the targets anew."),
+    add_option("--full-refresh", is_flag=True, help="Compute all rows from the sources, and write what differs."),
 )
 
 

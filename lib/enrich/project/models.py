@@ -158,8 +158,8 @@ class Source(Model):
     )
     normalise: Normalisers = Field(
         (),
-        description="How text keys, and references to them, are brought into one form, in this order: trim (no white"
-        " space at the ends), lower, nfc (accents), visible (no invisible characters), integer (7 for 7.0), unpad (no"
+        description="How text keys, and references to them, are brought into one form, in the order of the list: trim (no"
+        " white space at the ends), lower, nfc (accents), visible (no invisible characters), integer (7 for 7.0), unpad (no"
         " leading zeros).",
     )
     description: Text | None = Field(None, description="What the table holds.")
