@@ -93,6 +93,8 @@ def test_a_duplicate_blocks_later_runs_until_it_is_gone(joined: Lab) -> None:
             1,
         )
         assert emails(joined)["u1"] == "1@example.com"
+    query = str(result.error).split("whose keys `", 1)[1].split("` lists", 1)[0]
+    assert joined.spark.sql(query).collect() == [("u1", 2)]
     joined.drop("accounts", "id = 'u1' AND email = '1@example.com'")
     assert joined.run().status == "updated"
     assert emails(joined)["u1"] == "new@example.com"

@@ -347,11 +347,6 @@ def _find_share(table: tables.TableState, names: Iterable[str]) -> float:
     return forecasts.find_share(table.uri, [table.layout[name].get(f".{quote(name)}", name) for name in names])
 
 
-def _list_commits(plan: Plan, alias: str) -> range:
-    start, to = plan.window[alias].start, plan.window[alias].to
-    return range(to if start is None else start + 1, to + 1)
-
-
 def _find_ends(plan: Plan, moved: Collection[str]) -> tuple[int, int] | None:
     """Return between which keys all changes lie where these alone are affected: files beyond are skipped; else None."""
     spec = plan.spec
@@ -360,8 +355,11 @@ def _find_ends(plan: Plan, moved: Collection[str]) -> tuple[int, int] | None:
         return None
     if plan.everything or plan.again or plan.lacks_state or plan.unsearched:
         return None
-    keys = {alias: spec.sources[alias].key[0] for alias in moved}
-    found = [forecasts.find_ends(plan.tables[alias].uri, _list_commits(plan, alias), keys[alias]) for alias in moved]
+    found = []
+    for alias in moved:
+        start, to = plan.window[alias].start, plan.window[alias].to
+        commits = range(to if start is None else start + 1, to + 1)
+        found.append(forecasts.find_ends(plan.tables[alias].uri, commits, spec.sources[alias].key[0]))
     known = [each for each in found if each is not None]
     return (min(low for low, _ in known), max(high for _, high in known)) if len(known) == len(found) else None
 

@@ -158,9 +158,9 @@ class Source(Model):
     )
     normalise: Normalisers = Field(
         (),
-        description="How text keys, and references to them, are brought into one form, in the order of the list: trim (no"
-        " white space at the ends), lower, nfc (accents), visible (no invisible characters), integer (7 for 7.0), unpad (no"
-        " leading zeros).",
+        description="How text keys, and references to them, are brought into one form, in the order of the list: trim"
+        " (no white space at the ends), lower, nfc (accents), visible (no invisible characters), integer (7 for 7.0),"
+        " unpad (no leading zeros).",
     )
     description: Text | None = Field(None, description="What the table holds.")
     owner: Text | None = Field(None, description="Who answers for the table.")

@@ -198,7 +198,10 @@ def format_mermaid(report: Report) -> str:
     names = {node: f"n{number}" for number, node in enumerate(nodes)}
     lines = ["flowchart LR"]
     for node, name in names.items():
-        first, second = (_quote(text) for text in (clean(node.name), node.lines[1]))
+        first, second = (
+            "".join(char if char.isalnum() or char in " _.-/" else f"#{ord(char)};" for char in text)
+            for text in (clean(node.name), node.lines[1])
+        )
         lines.append(f'  {name}["{first}<br>{second}"]' if node.job else f'  {name}[("{first}")]')
     lines += [f"  {names[node]} --> {names[other]}" for node in nodes for other in node.before]
     for colour, style in _STYLES.items():
@@ -213,7 +216,3 @@ _STYLES = {
     "good": "stroke:#14703a,stroke-width:3px",
     "none": "stroke:#737d88,stroke-dasharray:4",
 }
-
-
-def _quote(text: str) -> str:
-    return "".join(char if char.isalnum() or char in " _.-/" else f"#{ord(char)};" for char in text)

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from enrich.base import hints, suites
 from enrich.base.errors import Blocked
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, LookupState, RuleState
-from enrich.base.spec import FAILED_COLUMN, Affected, name_left_key, name_partners, quote
+from enrich.base.spec import FAILED_COLUMN, KEY_UNIQUE, Affected, name_left_key, name_partners, quote
 from enrich.base.suites import TARGET
 from enrich.frames import changes, difference, join
 from enrich.frames.columns import aggregate
@@ -90,8 +90,10 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
         hint = "correct the rows or the rule and run again; the target is unchanged"
         hint += f". If the change is intended, accept it once: `{accepting}`"
     else:
-        again = hints.run(result.job, plan.asked)
-        hint = f"the target is unchanged: correct the rows or the rule, then run `{again}`"
+        doubled = [plan.spec.sources[each.source or ""] for each in closed_by if each.expectation == KEY_UNIQUE]
+        tables = [(plan.tables[of.alias].uri, plan.window[of.alias].to, of.key) for of in doubled if not of.normalise]
+        what = f"the rows, whose keys `{hints.list_doubled(*tables[0])}` lists" if tables else "the rows or the rule"
+        hint = f"the target is unchanged: correct {what}, then run `{hints.run(result.job, plan.asked)}`"
     return replace(
         result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=Blocked.exit_code
     )
@@ -135,7 +137,7 @@ def _find_shared_keys(run: Run, rows: Rows) -> list[Finding]:
         return []
     counted = changes.count_rows(*[(run.read_source(each.alias), each, True) for each in sources])
     found = zip(sources, counted, strict=True)
-    return [build_finding("key_unique", "fail", (at.rows, at.surplus), of.alias) for of, at in found if at.surplus]
+    return [build_finding(KEY_UNIQUE, "fail", (at.rows, at.surplus), of.alias) for of, at in found if at.surplus]
 
 
 def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int]) -> tuple[int, int]:
