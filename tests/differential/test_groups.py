@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
-from differential.worlds_of_groups import GAPS, HELD, KINDS, LOG, GroupWorld, make_query
+from differential.worlds_of_groups import AGGREGATES, GAPS, HELD, KINDS, LOG, GroupWorld, make_query
 from enrich.base.spec import LIVE, WEIGHT, Affected
 from enrich.joins import group
 from kit.counts import COUNTED
@@ -114,6 +114,21 @@ def test_random_queries_of_groups(
     assert ways.moved, "no group has moved by its changes"
 
 
+def test_every_aggregate_moves(interpreted: SparkSession, tmp_path: Path, ways: Ways) -> None:
+    forget_tables(interpreted)
+    world = GroupWorld(Lab(tmp_path / "p", interpreted), interpreted, random.Random(3), 12)
+    world.begin()
+    told = [f"{each} AS a{place}" for place, each in enumerate((*AGGREGATES, "count(d)", "count(w)"))]
+    world.add("q", f"SELECT h, g, {', '.join(told)} FROM facts GROUP BY h, g", ("h", "g"))
+    for kinds in ([], ["put"], ["drop"], ["move"], ["append"]):
+        for each in kinds:
+            world.change(each)
+        found = world.lab.run("q")
+        assert found.exit_code == 0, f"{kinds}: {found.error}"
+        assert world.compare("q") == [], kinds
+    assert ways.moved, "no group has moved by its changes"
+
+
 # --- Planted bugs: each in the histories whose number says so; the others are right.
 
 PLANTED = (
@@ -163,17 +178,17 @@ def _plant_anew(patch: pytest.MonkeyPatch) -> None:
         text = F.when(_is_of("a_null_becomes_a_group", F.col("__enrich_k0")), F.coalesce("__enrich_k1", F.lit("")))
         return found.withColumn("__enrich_k1", F.coalesce(text, "__enrich_k1"))
 
-    def make_wrongly(spec: GroupSpec, rows: DataFrame, *also: str) -> DataFrame:
+    def make_wrongly(spec: GroupSpec, rows: DataFrame, *also: str, **how: Any) -> DataFrame:
         wrong = {
             "a_distinct_is_counted_twice": lambda text: text.replace("DISTINCT ", ""),
             "a_filter_is_forgotten": lambda text: text.partition(" FILTER")[0],
             "nulls_are_counted": lambda text: "count(*)" if text.startswith("count(facts") else text,
         }
         mine = {bug: _is_of(bug, F.col("__enrich_k0")) for bug in wrong}
-        found = make(spec, rows.where(~reduce(or_, mine.values())), *also)
+        found = make(spec, rows.where(~reduce(or_, mine.values())), *also, **how)
         for bug, change in wrong.items():
             other = replace(spec, aggregates={name: change(text) for name, text in spec.aggregates.items()})
-            found = found.unionByName(make(other, rows.where(mine[bug]), *also))
+            found = found.unionByName(make(other, rows.where(mine[bug]), *also, **how))
         return found
 
     def derive_wrongly(spec: GroupSpec, rows: DataFrame, affected: Affected | None, **how: bool) -> DataFrame:

@@ -48,7 +48,7 @@ KINDS = ("put", "drop", "append", "update", "move", "overwrite", "restore", "com
 GAPS = ("lost", "unfed")
 """What can happen to the table; of what ``GAPS`` do, the feed tells nothing, so that no group moves by it."""
 _GROUPS = ("g", "w", "upper(g)", "coalesce(g, '-')", "n % 3", "date_trunc('MONTH', t)", "f", "w > 1", "(w + 1)", "s")
-_AGGREGATES = (
+AGGREGATES = (
     "count(*)", "count(n)", "count(1)", "sum(n)", "sum(d)", "avg(n)", "avg(d)", "avg(w)", "sum(w)", "min(n)", "max(n)",
     "min(s)", "max(s)", "max(t)", "min(f)", "max(d)", "bool_and(b)", "bool_or(b)", "bool_or(n > 3)",
     "count(DISTINCT n)",
@@ -86,7 +86,7 @@ def make_query(chance: random.Random, *, moves: bool = False, without: str = "")
         renamed = name != each and not each.isalpha() and chance.random() < 0.5
         grouped.append(name if renamed else each)
         keys.append(name)
-    aggregates = [each for each in fit(_AGGREGATES) if not moves or not each.startswith("avg")]
+    aggregates = [each for each in fit(AGGREGATES) if not moves or not each.startswith("avg")]
     for place in range(chance.randint(2, 5)):
         aggregate = chance.choice(aggregates)
         if chance.random() < 0.25 and not aggregate.startswith("array_sort"):

@@ -170,3 +170,21 @@ def test_a_list_whose_columns_nobody_compares_is_found(lab: Lab, monkeypatch: py
     _add_a_column(lab)
     checked = enrich.verify(enrich.load_project(lab.home), spark=lab.spark)
     assert {each.job: sum(vars(each.target).values()) for each in checked.jobs} == {"kept": 1, "joined": 1}
+
+
+def test_days_that_python_has_not_are_asked_for(lab: Lab) -> None:
+    _write(lab, f"CREATE TABLE {{}} (day DATE, x INT) {FEED}", "far")
+    _write(lab, "INSERT INTO {} VALUES (date '+12345-01-01', null), (date '-0044-03-15', 1)", "far")
+    lab.job(
+        "job: far\nsources: {o: {table: far, key: day}}\nquery: SELECT day, x FROM o\n"
+        "target: {table: t_far}\nexpectations: far\n"
+    )
+    warns = {"enrich": {"action": "warn"}}
+    lab.suite("far", {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "x"}, "meta": warns})
+    assert lab.run("far").exit_code == 0
+    project = enrich.load_project(lab.home)
+    assert enrich.why(project, "far", "-0044-03-15", spark=lab.spark).row.reason == "matched"
+    assert enrich.why(project, "far", "+12345-01-02", spark=lab.spark).row.reason == "no_such_key"
+    assert {each.what for each in enrich.trace(project, "far", "+12345-01-01", spark=lab.spark).places} >= {"row"}
+    (rule,) = enrich.failing(project, "far", spark=lab.spark, show_keys=True).rules
+    assert [row.key for row in rule.rows] == [{"day": "+12345-01-01"}]

@@ -87,6 +87,20 @@ def test_groups_are_kept_right(shop: Lab) -> None:
     assert shop.run("revenue").status == "unchanged"
 
 
+def test_a_group_that_is_left_out_stops_no_run(shop: Lab) -> None:
+    shop.job(
+        "job: shares\nsources: {orders: {table: orders, key: id}}\nquery: |\n"
+        "  SELECT merchant, count(*) AS orders, 8 div (sum(10 div (day - 4)) + 9) AS share\n"
+        "  FROM orders GROUP BY merchant\n"
+        "target: {table: shares}\n"
+    )
+    shop.put("orders", order(6, None, "1.00", 4, "x"))  # its group has a null: no value of it is computed
+    for options in ({}, {"full_refresh": True}):
+        found = shop.run("shares", **options)
+        assert (found.exit_code, [each.expectation for each in found.findings]) == (0, ["group_not_null"]), found.error
+    assert enrich.verify(enrich.load_project(shop.home), ["shares"], spark=shop.spark).jobs[0].status == "equal"
+
+
 MONTHS = """\
 job: months
 kind: group

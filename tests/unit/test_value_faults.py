@@ -90,6 +90,21 @@ def test_the_expression_is_found(tmp_path: Path, error: _Thrown, lines: list[int
     assert CANARY not in str(found)
 
 
+def test_a_sum_that_overflows_is_told_from_other_aggregates(tmp_path: Path) -> None:
+    """Spark does not say of which."""
+    job = (
+        "job: j\nkind: group\nsources: {o: {table: orders, key: id}}\nfrom: o\ngroup: {by: o.m}\nselect:\n"
+        "  m: o.m\n  n: count(*)\n  s: sum(o.x)\n  mean: avg(o.y)\ntarget: {table: t}\n"
+    )
+    home = write_project(tmp_path / "p", {"conf/dev.yml": CONF, "jobs/j.yml": job})
+    for condition in ("ARITHMETIC_OVERFLOW", "NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION"):
+        fault = find_value_fault(_Thrown(condition, "22003"))
+        assert fault is not None
+        found = explain_value_fault(enrich.load_project(home).jobs["j"], fault)
+        assert [each.where for each in found.faults] == ["jobs/j.yml:9", "jobs/j.yml:10"]
+        assert "cast what is added up to a larger type" in str(found)
+
+
 @pytest.mark.parametrize(
     "error",
     [

@@ -26,7 +26,7 @@ from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, TEXT_TYPE, WEIGHT, Affected, Step, name_reference
 from enrich.delta import reads, tables
 from enrich.frames import join, normalise
-from enrich.frames.columns import drop_nulls, has_null, name_parts, unite
+from enrich.frames.columns import drop_nulls, has_null, name_parts, unite, write_keys
 from enrich.frames.join import VERDICT
 from enrich.joins import find_kind
 from enrich.operations.workplace import Workplace
@@ -134,7 +134,9 @@ def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = 
     """
     hidden = {each.alias for each in run.plan.spec.steps if near_misses.hides_keys(run, each)}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
-    for row in _tell_reasons(run, asked).collect():
+    rows = _tell_reasons(run, asked)
+    texts = dict(zip(asked[0].rows, write_keys(rows, asked[0].rows), strict=True))
+    for row in rows.withColumns(texts).collect():
         at = tell_time(run, row["alias"], row[COMMIT])
         found = row[near_misses.FOUND] if found_keys and row["alias"] not in hidden else None
         reason = Reason(row[_REASON], row[near_misses.KIND], row[COMMIT], at, job=row[_JOB], found=found)

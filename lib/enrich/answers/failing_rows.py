@@ -214,6 +214,6 @@ def _explain(
             counts[index, reason] -= number
             counts[index, replace(reason, upstream=chain)] += number
     for index in judged if most else ():
-        for row in rows.where(F.col(RULE) == index).orderBy(_KEY).limit(most).collect():
+        for row in rows.drop(*side.names).where(F.col(RULE) == index).orderBy(_KEY).limit(most).collect():
             shown.append((index, FailingRow(dict(zip(side.identity, row[_KEY], strict=True)), explain(row)[0])))
     return +counts, shown

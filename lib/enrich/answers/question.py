@@ -26,7 +26,7 @@ from enrich.base.errors import ConfigError, EnrichError, suggest
 from enrich.base.schemas import find, name_of
 from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
 from enrich.frames import difference, normalise
-from enrich.frames.columns import drop_nulls, name_parts
+from enrich.frames.columns import drop_nulls, name_parts, write_keys
 from enrich.joins import find_kind
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.project import Project
@@ -102,8 +102,7 @@ def explain(
         facts = [F.max(LIVE), holders.alias("holders"), *[each.alias(f"n{i}") for i, each in enumerate(flags)]]
         there = _read_by_key(rows.groupBy(*side.names).agg(*facts), side)
         asked = evidence.list_questions(run, side, affected)
-        found = evidence.find_reasons(run, asked, found_keys=show_keys)
-        told = {_make_findable(key): each for key, each in found.items()}
+        told = evidence.find_reasons(run, asked, found_keys=show_keys)
         held, rules = _read_held(run, side), dict[tuple[object, ...], Sequence[Any]]()
         if held is not None:
             names = held.join(keys, on=side.names, how="left_semi").groupBy(*side.names)
@@ -137,12 +136,8 @@ def explain(
 def _read_by_key(frame: DataFrame, side: Side) -> dict[tuple[object, ...], Sequence[Any]]:
     """Return key -> the other values of a frame's row; the key's parts are its first columns."""
     width = len(side.names)
-    return {_make_findable(row[:width]): row[width:] for row in frame.collect()}
-
-
-def _make_findable(key: Sequence[object]) -> tuple[object, ...]:
-    """Return a key that equals itself: in Python NaN does not."""
-    return tuple("NaN" if part != part else part for part in key)  # noqa: PLR0124 - that is how to find it
+    found = frame.select(*write_keys(frame, side.names), *map(quote, frame.columns[width:]))
+    return {tuple(row[:width]): row[width:] for row in found.collect()}
 
 
 def cast_key(
@@ -164,13 +159,13 @@ def cast_key(
 
 
 def check_keys(keys: DataFrame, side: Side) -> list[tuple[object, ...]]:
-    """Return the keys of a frame; a null in one is a text that is none of the column's type."""
-    found = [tuple(row) for row in keys.collect()]
+    """Return the keys of a frame as texts; a null in one is a text that is none of the column's type."""
+    found = [tuple(row) for row in keys.select(*write_keys(keys, keys.columns)).collect()]
     for identity, kind, *values in zip(side.identity, keys.schema, *found, strict=True):
         if None in values:
             told = f"the text for the key column {identity!r} is not of type {kind.dataType.simpleString()}"
             raise ConfigError(told, hint="correct the key")
-    return [_make_findable(key) for key in found]
+    return found
 
 
 def _list_needed(

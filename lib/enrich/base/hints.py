@@ -7,13 +7,12 @@ still matters is in it again, or the next refusal would ask for it and lead back
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from enrich.base.context import command
 from enrich.base.errors import spell_size
-from enrich.base.spec import quote
 
 
 @dataclass(frozen=True)
@@ -72,12 +71,6 @@ doctor = partial(_spell, "doctor")
 report = partial(_spell, "report")
 maintain = partial(_spell, "maintain")
 init_from = partial(_spell, "init", "--from")
-
-
-def list_doubled(uri: str, version: int, key: Sequence[str]) -> str:
-    """List the keys that stand in several rows of a table: a query for Spark."""
-    table, names = f"delta.{quote(uri)} VERSION AS OF {version}", ", ".join(map(quote, key))
-    return f"SELECT {names}, count({names}) FROM {table} GROUP BY {names} HAVING count({names}) > 1"  # noqa: S608 - quoted
 
 
 def init(directory: str | None = None) -> str:

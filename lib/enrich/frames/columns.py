@@ -66,6 +66,13 @@ def write_key(part: Column, kind: SparkType) -> Column:
     return F.hex(part) if isinstance(kind, T.BinaryType) else part.cast("string")
 
 
+def write_keys(rows: DataFrame, names: Sequence[str]) -> list[Column]:
+    """Return parts of a key as texts, under their names; equal values have one text. Python has not all dates."""
+    kinds = [rows.schema[name].dataType for name in names]
+    pairs = zip(names, kinds, strict=True)
+    return [write_key(make_comparable(F.col(name), kind), kind).alias(name) for name, kind in pairs]
+
+
 def aggregate(frame: DataFrame, *columns: Column | str) -> Row:
     """Compute aggregates over all rows of a frame; a text takes one call into the JVM, a column one for each part."""
     found = frame.agg(*[F.expr(each) if isinstance(each, str) else each for each in columns]).first()

@@ -175,18 +175,22 @@ def derive_groups(
     """
     names = name_left_key(len(spec.by))
     kept = take_keys(spec, rows)
-    kept = kept if with_nulls else drop_nulls(kept, names)
+    if with_nulls:  # they are only counted: no value of theirs may fail
+        kept = kept.withColumn(spec.driving, F.when(~has_null(names), F.col(spec.driving)))
+    else:
+        kept = drop_nulls(kept, names)
     if affected is not None:
         kept = keep_in_ranges(kept, affected.ranges).join(affected.left, on=names, how="left_semi")
-    return make_groups(spec, kept).withColumn(LIVE, ~has_null(names))
+    return make_groups(spec, kept, guard=~has_null(names)).withColumn(LIVE, ~has_null(names))
 
 
-def make_groups(spec: GroupSpec, rows: DataFrame, *also: str) -> DataFrame:
-    """Group rows by ``__enrich_k*`` and ``also``: these, ``HOLDERS``, and the target's columns."""
+def make_groups(spec: GroupSpec, rows: DataFrame, *also: str, guard: Column | None = None) -> DataFrame:
+    """Group rows by ``__enrich_k*``, ``also``: these, ``HOLDERS``, and the target's columns, where ``guard`` holds."""
     names = [*also, *name_left_key(len(spec.by))]
     made = [F.expr(text).alias(name) for name, text in spec.aggregates.items()]
-    cells = [F.expr(cell.expression).alias(cell.name) for cell in spec.cells]
-    return rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), *made).select(*names, HOLDERS, *cells)
+    cells = {cell.name: F.expr(cell.expression) for cell in spec.cells}
+    shown = [(each if guard is None else F.when(guard, each)).alias(name) for name, each in cells.items()]
+    return rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), *made).select(*names, HOLDERS, *shown)
 
 
 # --- groups that move by what came and went ---------------------------------------------------------------------------
@@ -309,7 +313,12 @@ def _find_kinds(spec: GroupSpec, rows: DataFrame) -> tuple[dict[str, SparkType],
     made = rows.agg(*[F.expr(text).alias(name) for name, text in spec.aggregates.items()])
     parts = {name: part.argument for name, part in spec.parts.items() if part.argument is not None}
     values = rows.select(*[F.expr(text).alias(name) for name, text in parts.items()])
-    return {each.name: each.dataType for each in made.schema}, {each.name: each.dataType for each in values.schema}
+    kinds, of = ({each.name: each.dataType for each in rows.schema} for rows in (made, values))
+    lists = {name: T.ArrayType(kind.elementType) for name, kind in kinds.items() if isinstance(kind, T.ArrayType)}
+    return (
+        kinds | lists,
+        of,
+    )  # a table's lists may have a null in them, and Spark casts none of these to one that may not
 
 
 def _counts(part: Part) -> bool:

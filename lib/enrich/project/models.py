@@ -533,6 +533,8 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     written += [(f"column {name!r}", job.at("select", name), text) for name, text in (job.select or {}).items()]
     found = [each for each in written if fault.is_in(each[2])]
     found = found or [each for each in written if fault.fragment and fault.fragment in each[2]]
+    sums = [each for each in written if re.search(r"(?i)\b(sum|avg)\s*\(", each[2])] if not found else []
+    found = found or sums if re.search("OVERFLOW|OUT_OF_RANGE", fault.condition) else found
     found = found or [each for each in written if not _PATH.fullmatch(each[2].strip())]
     if not found:
         said = f"job {job.job!r} cannot take a value ({fault.condition})"
@@ -540,6 +542,7 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     helps, fragment = INSTEAD, show_text(" ".join(fault.fragment.split()))
     if (called := re.match(r"(\w+)\(", fragment)) and f"try_{called[1].lower()}" in FUNCTIONS:
         helps = f"try_{fragment} gives null there instead"
+    helps = "cast what is added up to a larger type, such as decimal(38, 0)" if sums and found == sums else helps
     hint = f"correct the expression: {helps}; then run `{hints.refresh(job.job)}`"
     places = dict.fromkeys((what, at) for what, at, _ in found)
     what = " or ".join(what for what, _ in places)

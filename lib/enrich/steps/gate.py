@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from enrich.base import hints, suites
 from enrich.base.errors import Blocked
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, LookupState, RuleState
-from enrich.base.spec import FAILED_COLUMN, KEY_UNIQUE, Affected, name_left_key, name_partners, quote
+from enrich.base.spec import FAILED_COLUMN, KEY_UNIQUE, Affected, SourceSpec, name_left_key, name_partners, quote
 from enrich.base.suites import TARGET
 from enrich.frames import changes, difference, join
 from enrich.frames.columns import aggregate
@@ -91,12 +91,19 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
         hint += f". If the change is intended, accept it once: `{accepting}`"
     else:
         doubled = [plan.spec.sources[each.source or ""] for each in closed_by if each.expectation == KEY_UNIQUE]
-        tables = [(plan.tables[of.alias].uri, plan.window[of.alias].to, of.key) for of in doubled if not of.normalise]
-        what = f"the rows, whose keys `{hints.list_doubled(*tables[0])}` lists" if tables else "the rows or the rule"
+        queries = [_list_doubled(plan, source) for source in doubled if not source.normalise]
+        what = f"the rows, whose keys `{queries[0]}` lists" if queries else "the rows or the rule"
         hint = f"the target is unchanged: correct {what}, then run `{hints.run(result.job, plan.asked)}`"
     return replace(
         result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=Blocked.exit_code
     )
+
+
+def _list_doubled(plan: Plan, source: SourceSpec) -> str:
+    """Return a query for the keys that stand in several rows of a source."""
+    table = f"delta.{quote(plan.tables[source.alias].uri)} VERSION AS OF {plan.window[source.alias].to}"
+    names = ", ".join(map(quote, source.key))
+    return f"SELECT {names}, count({names}) FROM {table} GROUP BY {names} HAVING count({names}) > 1"  # noqa: S608 - quoted
 
 
 def _describe(finding: Finding) -> str:

@@ -187,7 +187,7 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[t
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
     from enrich.answers import evidence, opened_job
     from enrich.base.spec import name_left_key, quote
-    from enrich.frames.columns import drop_nulls
+    from enrich.frames.columns import drop_nulls, write_keys
     from enrich.steps.run import read_target
 
     workplace, plan = opened_job.open_recorded(project, name, spark)
@@ -201,7 +201,12 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[t
         keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
         side, *_ = opened_job.list_sides(spec)
         asked = evidence.list_questions(run, side, opened_job.build_affected(run, side, run.keep(keys)))
-        return evidence.find_reasons(run, asked)
+        found = evidence.find_reasons(run, asked)
+        pairs = [
+            (tuple(row[: len(names)]), found.get(tuple(row[len(names) :])))
+            for row in keys.select(*names, *write_keys(keys, names)).collect()
+        ]
+        return {key: told for key, told in pairs if told is not None}
 
     return opened_job.answer_inside(workplace, plan, answer)
 

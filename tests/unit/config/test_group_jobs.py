@@ -70,6 +70,10 @@ ACCEPTED: dict[str, tuple[str, dict[str, Any]]] = {
         "SELECT (weight + 1) AS more, count(*) AS n FROM products GROUP BY more",
         {"group": {"by": "products.weight + 1"}, "select": {"more": "products.weight + 1", "n": "count(*)"}},
     ),
+    "the same twice": (
+        "SELECT currency, count(*) AS n FROM products GROUP BY currency, currency",
+        {"group": {"by": "products.currency"}, "select": {"currency": "products.currency", "n": "count(*)"}},
+    ),
     "a field": (
         "SELECT payload.page, avg(payload.item.qty) AS q FROM events GROUP BY payload.page",
         {
@@ -87,6 +91,8 @@ REFUSED = [
     (SUM.format("sum(title)"), (1, 21), ["string", "added up"]),
     (SUM.format("1 + approx_count_distinct(title)"), (1, 25), ["approx_count_distinct", "approximate"]),
     (SUM.format("first(title)"), (1, 21), ["first", "groups have"]),
+    (SUM.format("any(price > 1)"), (1, 21), ["any", "bool_or"]),
+    (SUM.format("some(price > 1)"), (1, 21), ["some", "bool_or"]),
     (SUM.format("collect_set(title)"), (1, 21), ["collect_set", "array_sort(array_agg(DISTINCT x))"]),
     (SUM.format("array_agg(title)"), (1, 21), ["array_agg", "order"]),
     (SUM.format("array_agg(DISTINCT title)"), (1, 21), ["array_agg", "order"]),

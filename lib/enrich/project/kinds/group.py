@@ -26,6 +26,8 @@ _PLAIN = split_words("count sum avg min max bool_and bool_or")
 _WRITTEN = {
     "mean": "avg",
     "every": "bool_and",
+    "any": "bool_or",
+    "some": "bool_or",
     "count_if": "count(*) FILTER (WHERE ...)",
     "collect_set": "array_sort(array_agg(DISTINCT x))",
 }
@@ -117,7 +119,7 @@ def cut_aggregates(tokens: Tokens) -> tuple[list[Aggregate], Tokens]:
     while place < len(tokens):
         token = tokens[place]
         is_call = token.type == "word" and [each.lower for each in tokens[place + 1 : place + 2]] == ["("]
-        is_call = is_call and not (kept and kept[-1].lower == ".") and token.lower not in ("any", "some")
+        is_call = is_call and not (kept and kept[-1].lower in (".", "like", "ilike"))
         if not is_call or not (explain_function(token.lower) or ("",))[0].startswith("is an aggregate"):
             kept.append(token)
             place += 1
@@ -237,7 +239,8 @@ class _Reader:
         alias = job.from_
         compiler.see(alias)
         for place, text in enumerate(job.group.by if job.group is not None else ()):
-            if (expression := compiler.expression(text, "group", "by", place)) is not None:
+            expression = compiler.expression(text, "group", "by", place)
+            if expression is not None and expression.canonical not in [each.canonical for each, _ in self.by]:
                 self.by.append((expression, self._type_key(expression, "group", "by", place)))
         where = compiler.expression(job.where, "where") if job.where is not None else None
         compiler.check_condition(where, "where")
