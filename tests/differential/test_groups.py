@@ -178,17 +178,17 @@ def _plant_anew(patch: pytest.MonkeyPatch) -> None:
         text = F.when(_is_of("a_null_becomes_a_group", F.col("__enrich_k0")), F.coalesce("__enrich_k1", F.lit("")))
         return found.withColumn("__enrich_k1", F.coalesce(text, "__enrich_k1"))
 
-    def make_wrongly(spec: GroupSpec, rows: DataFrame, *also: str, **how: Any) -> DataFrame:
+    def make_wrongly(spec: GroupSpec, rows: DataFrame, *also: Any) -> DataFrame:
         wrong = {
             "a_distinct_is_counted_twice": lambda text: text.replace("DISTINCT ", ""),
             "a_filter_is_forgotten": lambda text: text.partition(" FILTER")[0],
             "nulls_are_counted": lambda text: "count(*)" if text.startswith("count(facts") else text,
         }
         mine = {bug: _is_of(bug, F.col("__enrich_k0")) for bug in wrong}
-        found = make(spec, rows.where(~reduce(or_, mine.values())), *also, **how)
+        found = make(spec, rows.where(~reduce(or_, mine.values())), *also)
         for bug, change in wrong.items():
             other = replace(spec, aggregates={name: change(text) for name, text in spec.aggregates.items()})
-            found = found.unionByName(make(other, rows.where(mine[bug]), *also, **how))
+            found = found.unionByName(make(other, rows.where(mine[bug]), *also))
         return found
 
     def derive_wrongly(spec: GroupSpec, rows: DataFrame, affected: Affected | None, **how: bool) -> DataFrame:

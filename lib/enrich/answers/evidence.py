@@ -135,8 +135,7 @@ def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = 
     hidden = {each.alias for each in run.plan.spec.steps if near_misses.hides_keys(run, each)}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
     rows = _tell_reasons(run, asked)
-    texts = dict(zip(asked[0].rows, write_keys(rows, asked[0].rows), strict=True))
-    for row in rows.withColumns(texts).collect():
+    for row in rows.withColumns(write_keys(rows, asked[0].rows)).collect():
         at = tell_time(run, row["alias"], row[COMMIT])
         found = row[near_misses.FOUND] if found_keys and row["alias"] not in hidden else None
         reason = Reason(row[_REASON], row[near_misses.KIND], row[COMMIT], at, job=row[_JOB], found=found)

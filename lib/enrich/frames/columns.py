@@ -66,11 +66,10 @@ def write_key(part: Column, kind: SparkType) -> Column:
     return F.hex(part) if isinstance(kind, T.BinaryType) else part.cast("string")
 
 
-def write_keys(rows: DataFrame, names: Sequence[str]) -> list[Column]:
-    """Return parts of a key as texts, under their names; equal values have one text. Python has not all dates."""
-    kinds = [rows.schema[name].dataType for name in names]
-    pairs = zip(names, kinds, strict=True)
-    return [write_key(make_comparable(F.col(name), kind), kind).alias(name) for name, kind in pairs]
+def write_keys(rows: DataFrame, names: Sequence[str]) -> dict[str, Column]:
+    """Return the parts of a key, by their names, as texts: one for equal values. Python has not all dates."""
+    kinds = {name: rows.schema[name].dataType for name in names}
+    return {name: write_key(make_comparable(F.col(name), kind), kind) for name, kind in kinds.items()}
 
 
 def aggregate(frame: DataFrame, *columns: Column | str) -> Row:

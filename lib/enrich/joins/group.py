@@ -122,7 +122,7 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     """Return rows of the source without a whole key as groups of their own; nulls for those that ``where`` removes."""
     spec = get_spec(run)
     numbered = rows.withColumn(_ROW, F.monotonically_increasing_id()).localCheckpoint()
-    made = make_groups(spec, take_keys(spec, numbered, _ROW), _ROW)
+    made = make_groups(spec, take_keys(spec, numbered, _ROW), F.lit(True), _ROW)
     return numbered.select(_ROW).join(made, on=_ROW, how="left").select(*map(quote, spec.columns))
 
 
@@ -175,22 +175,19 @@ def derive_groups(
     """
     names = name_left_key(len(spec.by))
     kept = take_keys(spec, rows)
-    if with_nulls:  # they are only counted: no value of theirs may fail
-        kept = kept.withColumn(spec.driving, F.when(~has_null(names), F.col(spec.driving)))
-    else:
-        kept = drop_nulls(kept, names)
+    is_whole = ~has_null(names)  # the others are only counted: no value of theirs may fail
+    kept = kept.withColumn(spec.driving, F.when(is_whole, F.col(spec.driving))) if with_nulls else kept.where(is_whole)
     if affected is not None:
         kept = keep_in_ranges(kept, affected.ranges).join(affected.left, on=names, how="left_semi")
-    return make_groups(spec, kept, guard=~has_null(names)).withColumn(LIVE, ~has_null(names))
+    return make_groups(spec, kept, is_whole).withColumn(LIVE, is_whole)
 
 
-def make_groups(spec: GroupSpec, rows: DataFrame, *also: str, guard: Column | None = None) -> DataFrame:
+def make_groups(spec: GroupSpec, rows: DataFrame, guard: Column, *also: str) -> DataFrame:
     """Group rows by ``__enrich_k*``, ``also``: these, ``HOLDERS``, and the target's columns, where ``guard`` holds."""
     names = [*also, *name_left_key(len(spec.by))]
     made = [F.expr(text).alias(name) for name, text in spec.aggregates.items()]
-    cells = {cell.name: F.expr(cell.expression) for cell in spec.cells}
-    shown = [(each if guard is None else F.when(guard, each)).alias(name) for name, each in cells.items()]
-    return rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), *made).select(*names, HOLDERS, *shown)
+    cells = [F.when(guard, F.expr(cell.expression)).alias(cell.name) for cell in spec.cells]
+    return rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), *made).select(*names, HOLDERS, *cells)
 
 
 # --- groups that move by what came and went ---------------------------------------------------------------------------
@@ -304,7 +301,7 @@ def move_groups(run: Run, changed: Changes, affected: Affected) -> DataFrame | N
     begins_known = F.col(_THERE) | ((F.col(_GONE) == 0) & ~held)
     are_sure = reduce(and_, [each for _, each in moved.values()], F.lit(True))
     sure = ~F.col(_CROWDED) & begins_known & knows_life & (~lives | are_sure)
-    cells = [value.cast(kinds[name]).alias(name) for name, (value, _) in moved.items()]
+    cells = [value.alias(name) for name, (value, _) in moved.items()]
     return frame.select(*names, *cells, F.coalesce(sure, F.lit(False)).alias(_SURE), lives.alias(LIVE))
 
 
@@ -313,12 +310,7 @@ def _find_kinds(spec: GroupSpec, rows: DataFrame) -> tuple[dict[str, SparkType],
     made = rows.agg(*[F.expr(text).alias(name) for name, text in spec.aggregates.items()])
     parts = {name: part.argument for name, part in spec.parts.items() if part.argument is not None}
     values = rows.select(*[F.expr(text).alias(name) for name, text in parts.items()])
-    kinds, of = ({each.name: each.dataType for each in rows.schema} for rows in (made, values))
-    lists = {name: T.ArrayType(kind.elementType) for name, kind in kinds.items() if isinstance(kind, T.ArrayType)}
-    return (
-        kinds | lists,
-        of,
-    )  # a table's lists may have a null in them, and Spark casts none of these to one that may not
+    return {each.name: each.dataType for each in made.schema}, {each.name: each.dataType for each in values.schema}
 
 
 def _counts(part: Part) -> bool:
@@ -386,7 +378,8 @@ class _Mover:
             return F.array_sort(F.array_union(before, came)), known & (F.size(F.array_except(went, came)) == 0)
         if part.is_distinct:
             is_same = (F.size(F.array_except(went, came)) == 0) & (F.size(F.array_except(came, went)) == 0)
-            return F.when(F.col(_THERE), was).otherwise(F.size(came)), known & (~F.col(_THERE) | is_same)
+            count = F.when(F.col(_THERE), was).otherwise(F.size(came).cast("long"))
+            return count, known & (~F.col(_THERE) | is_same)
         was = was.cast(self.kinds[name])
         if part.function in _GREATEST:
             value, stays = F.greatest(was, came), (went < was) | (came >= was)

@@ -533,8 +533,8 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     written += [(f"column {name!r}", job.at("select", name), text) for name, text in (job.select or {}).items()]
     found = [each for each in written if fault.is_in(each[2])]
     found = found or [each for each in written if fault.fragment and fault.fragment in each[2]]
-    sums = [each for each in written if re.search(r"(?i)\b(sum|avg)\s*\(", each[2])] if not found else []
-    found = found or sums if re.search("OVERFLOW|OUT_OF_RANGE", fault.condition) else found
+    sums = [] if found else [each for each in written if re.search(r"(?i)\b(sum|avg)\s*\(", each[2])]
+    found = found or (sums if re.search("OVERFLOW|OUT_OF_RANGE", fault.condition) else [])
     found = found or [each for each in written if not _PATH.fullmatch(each[2].strip())]
     if not found:
         said = f"job {job.job!r} cannot take a value ({fault.condition})"

@@ -204,7 +204,7 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[t
         found = evidence.find_reasons(run, asked)
         pairs = [
             (tuple(row[: len(names)]), found.get(tuple(row[len(names) :])))
-            for row in keys.select(*names, *write_keys(keys, names)).collect()
+            for row in keys.select(*names, *write_keys(keys, names).values()).collect()
         ]
         return {key: told for key, told in pairs if told is not None}
 
