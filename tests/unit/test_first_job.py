@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -236,6 +237,21 @@ def test_refusals_write_nothing(tmp_path: Path, references: list[str], said: str
     with pytest.raises(enrich.ConfigError, match=said):
         write_first_job(references, home, "dev")
     assert files_below(home) == before
+
+
+def test_a_table_that_only_spark_can_read_is_refused_with_what_it_has(tmp_path: Path) -> None:
+    put(tmp_path, tags=TAGS)
+    commit = tmp_path / "lake" / "tags" / "_delta_log" / f"{0:020}.json"
+    features = {"readerFeatures": ["typeWidening"], "writerFeatures": ["typeWidening", "changeDataFeed"]}
+    needed = json.dumps({"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}})
+    lines = commit.read_text().splitlines()
+    commit.write_text("\n".join(needed if "protocol" in json.loads(line) else line for line in lines))
+    before = files_below(tmp_path)
+    with pytest.raises(
+        enrich.ConfigError, match=r"tags cannot be read without Spark \(.* TypeWidening\); write the job"
+    ):
+        guess(tmp_path, "tags")
+    assert files_below(tmp_path) == before
 
 
 def test_a_job_file_is_never_overwritten(tmp_path: Path) -> None:

@@ -570,7 +570,9 @@ def _count(statement: str, **places: str) -> Counted:
     try:
         return Counted(**query_rows(statement, **logs)[0])
     except Exception as error:  # noqa: BLE001 - whatever delta-rs raises
-        raise RunFailed(
-            f"the rows of {next(iter(places.values()))} cannot be read without Spark ({type(error).__name__})",
+        lacks = re.search(r"Unsupported table features required: \[([\w, -]+)\]", str(error))
+        why = f"delta-rs does not know {lacks[1]}" if lacks else type(error).__name__
+        raise (ConfigError if lacks else RunFailed)(
+            f"the rows of {' or '.join(places.values())} cannot be read without Spark ({why})",
             hint=f"write the job file by hand; `{hints.init('examples')}` writes some into a directory",
         ) from None
