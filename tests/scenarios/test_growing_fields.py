@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 import enrich
+from enrich.answers import inspection
 from faults.shop import SOAK
 from kit.lab import Lab
 from kit.project import hold_nulls
@@ -114,3 +115,30 @@ def test_a_field_that_goes_asks_for_what_leads_on(lab: Lab) -> None:
         assert f"`enrich run {name} --full-refresh`" in str(done[name].error)
         assert lab.run(name, full_refresh=True).status == "updated"
         assert {tuple(row["home"]) for row in read(lab, name)} == {("city",)}
+
+
+def test_a_field_that_no_target_can_hold_is_named_until_the_target_can(lab: Lab) -> None:
+    persons, target = f"delta.`{lab.path('persons')}`", f"delta.`{lab.path('whole')}`"
+    mapped = "'delta.columnMapping.mode' = 'name'"
+    lab.spark.sql(
+        f"CREATE TABLE {persons} (id BIGINT, name STRING, home STRUCT<city STRING>) USING delta"
+        f" TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', {mapped})"
+    )
+    write(lab, "SELECT 1L AS id, 'Anna' AS name, named_struct('city', 'Bern') AS home")
+    lab.job(f"job: whole\n{PERSONS}select:\n  id: p.id\n  home: p.home\ntarget: {{table: whole}}\n")
+    named = "id: p.id\n  made: named_struct('its name', p.name)"
+    lab.job(f"job: made\n{PERSONS}select:\n  {named}\ntarget: {{table: made}}\n")
+    first = {each.job: each for each in lab.run_all().jobs}
+    assert (first["whole"].status, first["made"].exit_code) == ("created", 2)  # only Spark knows this type
+    assert "jobs/made.yml:6: column 'made' has a field 'its name' that no target can hold" in str(first["made"].error)
+    lab.spark.sql(f"ALTER TABLE {persons} ADD COLUMN home.`Street Name` STRING")
+    lab.spark.sql(f"UPDATE {persons} SET home = named_struct('city', 'Bern', 'Street Name', 'Main')")
+    faults = [str(each) for each in inspection.validate(enrich.load_project(lab.home))]
+    done = lab.run("whole")
+    assert done.exit_code == 2
+    assert [done.error] == [each for each in faults if each.startswith("jobs/whole.yml:6: column 'home' has a field")]
+    versions = "'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5'"
+    lab.spark.sql(f"ALTER TABLE {target} SET TBLPROPERTIES ({mapped}, {versions})")
+    assert inspection.validate(enrich.load_project(lab.home)) == []
+    assert lab.run("whole").status == "updated"
+    assert read(lab, "whole") == [{"id": 1, "home": {"city": "Bern", "Street Name": "Main"}}]

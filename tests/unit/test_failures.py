@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from enrich.base.errors import DriftError, EnvironmentFault, RefreshNeeded, RunFailed
+from enrich.base.errors import ConfigError, DriftError, EnvironmentFault, RefreshNeeded, RunFailed
 from enrich.base.failures import describe_error, is_conflict
 
 CANARY = "jane@example.com"
@@ -15,6 +15,13 @@ class NumberFormatException(Exception):
 
     def getCondition(self) -> str:  # noqa: N802 - as in pyspark
         return "CAST_INVALID_INPUT"
+
+
+class InvalidNames(Exception):
+    """As Delta refuses names of columns and fields."""
+
+    def getCondition(self) -> str:  # noqa: N802 - as in pyspark
+        return "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
 
 
 class ConcurrentAppendException(Exception):
@@ -54,6 +61,7 @@ class PythonException(Exception):
         (NumberFormatException("The value 'java.lang.OutOfMemoryError' cannot be cast"), RunFailed, 1),
         (NumberFormatException("The value 'DELTA_FILE_NOT_FOUND' cannot be cast"), RunFailed, 1),
         (ConcurrentAppendException(CANARY), RunFailed, 1),
+        (InvalidNames(CANARY), ConfigError, 2),
         (
             RuntimeError(f"Job aborted: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 {CANARY}"),
             RunFailed,

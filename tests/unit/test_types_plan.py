@@ -33,9 +33,18 @@ TABLES = {
         "named": {"type": "map", "keyType": "string", "valueType": "variant", "valueContainsNull": True},
         "shape": "geometry(4326)",
         "gone": struct(x="void", y="string"),
+        "spaced": struct(f="string", **{"Street Name": "string"}),
+        "deep": {
+            "type": "map",
+            "keyType": "string",
+            "valueType": array(struct(**{"x,y": "long"})),
+            "valueContainsNull": True,
+        },
+        "quaint": struct(**{"a`b": "long", "a.b": "long"}),  # Delta holds such fields
     },
     "b": {"id": "long", "name": "string"},
     "c": {"id": "long", "v": "variant"},
+    "d": {"id": "long", "in name": "string"},
 }
 SOURCES = """\
 job: wide
@@ -57,17 +66,27 @@ from: a
 mirror: {value: s, conflict: first, columns: gone}
 target: {table: wide}
 """
+HISTORY = """\
+job: wide
+kind: history
+sources:
+  a: {table: a, key: id}
+from: a
+history: {columns: [spaced]}
+target: {table: wide}
+"""
 
 
-def faults(base: Path, text: str, types: dict[str, Any] | None = None) -> list[Fault]:
+def faults(base: Path, text: str, types: dict[str, Any] | None = None, *, is_mapped: bool = False) -> list[Fault]:
     """Return what is wrong with a job over the tables; ``types`` stands in for Spark, which types expressions."""
     for name, content in {"jobs/wide.yml": text, "conf/dev.yml": "lake: ./lake\n"}.items():
         (base / name).parent.mkdir(exist_ok=True)
         (base / name).write_text(content)
     job = load_project(base).jobs["wide"]
     tables = {alias: TABLES[alias] for alias in job.sources}
+    typer: Any = (lambda _, expression: types[expression]) if types else None
     try:
-        compile_job(job, tables, (lambda _, expression: types[expression]) if types else None)  # type: ignore[arg-type]
+        compile_job(job, tables, typer, is_mapped=is_mapped)  # type: ignore[arg-type]
     except ConfigError as error:
         return list(error.faults)
     return []
@@ -99,6 +118,43 @@ def test_a_used_column_is_refused_at_its_line(tmp_path: Path, text: str, line: i
     assert (first.where, first.message[: len(said)]) == (f"jobs/wide.yml:{line}", said)
 
 
+RENAME = "; leave it out of 'columns', or rename it in an earlier job"
+LIST = (
+    SOURCES.replace("  b:", "  d:")
+    .replace("table: b", "table: d")
+    .replace("foreign_key, on: a.id", "list, elements: a.ids")
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (selecting("s: a.spaced"), 10, "column 's' has a field 'Street Name' that no target can hold; select its fields under other names: struct(x.`Street Name` AS name), or"),
+        (selecting("d: a.deep"), 10, "column 'd' has a field 'x,y' that no target can hold; select"),
+        (LIST + "select: {id: a.id, items: d}\ntarget: {table: wide}\n", 8, "column 'items' has a field 'in name' that no"),
+        (HISTORY, 6, f"column 'spaced' has a field 'Street Name' that no target can hold{RENAME}"),
+        (MIRROR.replace("gone", "deep"), 6, f"column 'deep' has a field 'x,y' that no target can hold{RENAME}"),
+    ],
+)  # fmt: skip
+def test_a_field_that_delta_refuses_is_refused_at_its_line_but_for_a_target_with_column_mapping(
+    tmp_path: Path, text: str, line: int, said: str
+) -> None:
+    (fault,) = faults(tmp_path, text)
+    assert (fault.where, fault.message[: len(said)]) == (f"jobs/wide.yml:{line}", said)
+    assert faults(tmp_path, text, is_mapped=True) == []
+    assert faults(tmp_path, selecting("street: a.spaced.`Street Name`", "q: a.quaint")) == []
+
+
+def test_where_nothing_is_selected_an_earlier_job_makes_another_name(tmp_path: Path) -> None:
+    (fault,) = faults(
+        tmp_path,
+        HISTORY.replace("a: {table: a", "d: {table: d").replace("from: a\nhistory: {columns: [spaced]}", "from: d"),
+    )
+    assert fault.where == "jobs/wide.yml:1"
+    assert fault.message.startswith("'in name' cannot be a target column")
+    assert fault.message.endswith(RENAME)
+
+
 def test_columns_that_no_line_names_hinder_nobody(tmp_path: Path) -> None:
     assert faults(tmp_path, selecting("s: a.s", "name: b.name", "empty: a.gone.y")) == []
 
@@ -118,6 +174,7 @@ def test_a_list_shows_all_columns_of_its_lookup(tmp_path: Path) -> None:
         ("a.id * interval 1 day", "interval day", "'x' is interval day, which a target cannot hold and compare; cast it"),
         ("array()", array("void"), "'x' is array<void>: what is always null has no type; cast it"),
         ("struct(a.id as x)", struct(x="long", y=array("variant")), "'x' is struct<x:bigint,y:array<variant>>, which"),
+        ("named_struct('p q', a.s)", struct(**{"p q": "string"}), "column 'x' has a field 'p q' that no target can hold; select"),
     ],
 )  # fmt: skip
 def test_what_an_expression_gives_is_refused_when_spark_has_typed_it(

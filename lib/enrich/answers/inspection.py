@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from enrich.base import hints
@@ -14,7 +15,7 @@ from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.result import Proof
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of
-from enrich.base.spec import FAILED_COLUMN, DataType, quote
+from enrich.base.spec import FAILED_COLUMN, CompiledJob, quote
 from enrich.delta import tables
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace, check_sources
@@ -149,16 +150,17 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
                 found[alias] = tables.read_state(place)
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("sources", alias)))
-        target = project.location(job.target.table)
+        is_mapped = isinstance(target := project.location(job.target.table), CatalogName)  # or maybe so
         if not offline and isinstance(target, str):  # at both places may be something that is not this job's
             try:
-                workplace.target(job)
+                is_mapped = workplace.target(job)[0].is_mapped
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("target")))
         columns = {alias: table.columns for alias, table in found.items()}
         if len(found) == len(places):
             outside = {alias: table for alias, table in found.items() if places[alias] not in selected}
-            faults += _check_job(project, job, outside, columns)
+            compile_it = partial(compile_job, job, columns, check_types, is_mapped=is_mapped)
+            faults += _check_job(project, job, outside, compile_it)
         else:  # of sources that other jobs write, the columns that the files of these name are known
             chosen = {alias: selected.get(place) for alias, place in places.items()}
             known: dict[str, Collection[str]] = {alias: each for alias, each in chosen.items() if each is not None}
@@ -220,16 +222,16 @@ def show_proof(proof: Proof | None) -> dict[str, Any] | None:
 
 
 def _check_job(
-    project: Project, job: Job, outside: dict[str, tables.TableState], columns: dict[str, dict[str, DataType]]
+    project: Project, job: Job, outside: dict[str, tables.TableState], compile_it: Callable[[], CompiledJob]
 ) -> list[Fault]:
-    """Compile a job; ``outside`` are its sources that no job writes, ``columns`` those of all its sources."""
+    """Compile a job, and hold its suite against it; ``outside`` are its sources that no job writes."""
     faults: list[Fault] = []
     try:
         check_sources(job, outside, {})
     except ConfigError as error:
         faults += error.faults
     try:
-        plan = compile_job(job, columns, check_types)
+        plan = compile_it()
     except ConfigError as error:
         return faults + list(error.faults)
     suite = project.suite(job)

@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from enrich.base import hints
-from enrich.base.errors import Blocked, Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
+from enrich.base.errors import Blocked, ConfigError, Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
 
 # History that is no more; in the middle of a chain of causes, too.
 _GONE = re.compile(
@@ -169,6 +169,9 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         return error
     if known := find_lack(error) or find_refusal(error, f"the target of {job!r}"):
         return known
+    if find_condition(error) == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
+        hint = "select it under a name without blanks and ,;{}()="
+        return ConfigError(f"a column of {job!r}, or a field in one, has a name that Delta refuses", hint=hint)
     if is_gone(error):
         return RefreshNeeded(
             f"job {job!r} needs files or commits of a version that do not exist any more",

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from enrich.base.spec import DataType
+from enrich.base.spec import DataType, quote
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -61,16 +61,18 @@ def strip_type(kind: DataType) -> DataType:
 
 def incomparable(kind: DataType) -> list[str]:
     """Return the simple types within a type, such as variants and intervals, that a target cannot hold and compare."""
-    return sorted(name for name in simples_of(kind) if name not in _COMPARABLE and not name.startswith("decimal"))
+    simple = {part["type"] for _, part in walk_parts({"type": kind}) if isinstance(part["type"], str)}
+    return sorted(name for name in simple if name not in _COMPARABLE and not name.startswith("decimal"))
 
 
-def simples_of(kind: DataType) -> set[str]:
-    """Return the simple types within a type; ``void`` is always null, as what ``array()`` holds."""
-    if isinstance(kind, str):
-        return {kind}
-    parts = [kind[part] for part in ("elementType", "keyType", "valueType") if part in kind]
-    parts += [field["type"] for field in kind.get("fields", ())]
-    return {name for part in parts for name in simples_of(part)}
+def walk_parts(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield a field and all inside it, each with its path: fields, and parts of arrays and maps, which have no name."""
+    path = f"{path}.{quote(part['name'])}" if "name" in part else path
+    yield path, part
+    if not isinstance(kind := part["type"], str):
+        nameless = [{"type": kind[each]} for each in ("elementType", "keyType", "valueType") if each in kind]
+        for each in (*kind.get("fields", ()), *nameless):
+            yield from walk_parts(each, path)
 
 
 def may_be_key(kind: DataType) -> bool:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -16,8 +16,8 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
-from enrich.base.schemas import Demands, build_struct, read_demands
-from enrich.base.spec import DataType, quote
+from enrich.base.schemas import Demands, build_struct, read_demands, walk_parts
+from enrich.base.spec import DataType
 from enrich.base.stores import find_options
 from enrich.delta.stores import find_local_path, list_objects, read_commit_file
 
@@ -162,7 +162,7 @@ def read_open_state(log: DeltaTable) -> TableState:
     for column in fields:
         if "comment" in (noted := column.get("metadata") or {}):
             comments[column["name"]] = noted["comment"]
-        inside = [(path, each["name"], each.get("metadata") or {}) for path, each in _walk_fields({"fields": [column]})]
+        inside = [(at, each["name"], each.get("metadata") or {}) for at, each in walk_parts(column) if "name" in each]
         physical = [(path, name, told.get(_PHYSICAL, name)) for path, name, told in inside]
         layout[column["name"]] = {path: there for path, name, there in physical if there != name}
         declared = [told[_DECLARED] for _, _, told in inside if _CHAR.search(told.get(_DECLARED, ""))]
@@ -343,18 +343,6 @@ def read_commits(log: DeltaTable) -> dict[int, int]:
 _PHYSICAL = "delta.columnMapping.physicalName"
 _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 _CHAR = re.compile(r"(?i)\bchar\s*\(")
-
-
-def _walk_fields(kind: DataType, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the fields of a struct, and those inside them, in arrays and maps too, each with its path."""
-    if isinstance(kind, str):
-        return
-    for each in kind.get("fields", []):
-        inside = f"{path}.{quote(each['name'])}"
-        yield inside, each
-        yield from _walk_fields(each["type"], inside)
-    for name in ("elementType", "keyType", "valueType"):
-        yield from _walk_fields(kind.get(name, ""), path)
 
 
 def keeps_values(before: DataType, after: DataType) -> bool:

@@ -240,7 +240,7 @@ class Workplace:
         schemas = {alias: table.columns for alias, table in pinned.items()}
         if target.cursor is not None and target.table is not None and not options.full_refresh:
             continuity.check_columns(job.job, schemas, target.cursor)
-        compiled = compile_job(job, schemas)
+        compiled = compile_job(job, schemas, is_mapped=target.is_mapped)
         fed = latest
         if options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
             fed = {alias: each for alias, each in latest.items() if makers.get(alias) not in {*self.chosen} - {job.job}}
@@ -288,7 +288,8 @@ class Workplace:
         if opened.compiled.complete:
             return opened
         schemas = {alias: table.columns for alias, table in opened.tables.items()}
-        return replace(opened, compiled=compile_job(opened.job, schemas, partial(find_type, own)))
+        compiled = compile_job(opened.job, schemas, partial(find_type, own), is_mapped=opened.target.is_mapped)
+        return replace(opened, compiled=compiled)
 
     def fit(self, plan: Plan, own: SparkSession) -> Plan:
         """Return a plan whose rows its target can hold, by the types that Spark gives them, as ``decide_again``."""

@@ -23,6 +23,8 @@ _JOB_NAME = re.compile(r"\w[\w.-]*")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 NOT_IN_COLUMN = re.compile(r"[` ,;{}()=\x00-\x1f]")
 """A character that no column of a new table may have: Delta refuses it, and MERGE a backtick."""
+NOT_IN_FIELD = re.compile(r"[ ,;{}()=\t\n]")
+"""A character that no field within a column of a new table may have: Delta refuses it."""
 NOT_IN_NAME = re.compile(rf"{NOT_IN_COLUMN.pattern}|[\s\x7f-\x9f]")
 """A character that no name of a column may have that a person writes: also what cannot be seen."""
 RESERVED_COLUMNS = {

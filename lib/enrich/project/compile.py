@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, cast
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.schemas import build_struct, find, incomparable, may_be_key, name_of, simples_of, strip_type
+from enrich.base.schemas import build_struct, find, incomparable, may_be_key, name_of, strip_type, walk_parts
 from enrich.base.spec import (
     PREFIX,
     TEXT_TYPE,
@@ -24,7 +24,7 @@ from enrich.base.spec import (
     Step,
     quote,
 )
-from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
+from enrich.project.checks import NOT_IN_COLUMN, NOT_IN_FIELD, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, check_condition, fold_path, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
@@ -32,13 +32,17 @@ from enrich.project.querynames import rewrite
 from enrich.project.statictypes import only_compares, step_into
 
 _HASHED = re.compile(r"(?i)\s*(sha2|sha1|sha|md5)\s*\([^()]*(\([^()]*\)[^()]*)*\)\s*")
+_RENAME = {True: "select it under another name", False: "leave it out of 'columns', or rename it in an earlier job"}
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 """Column -> type of a frame, and an expression over it -> its type, None where only Spark knows; raises ConfigError."""
 
 
-def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
+def compile_job(
+    job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None, *, is_mapped: bool = False
+) -> CompiledJob:
     """Resolve a job against its tables: alias -> column -> Delta type; a ConfigError has every fault with its line."""
     compiler = Compiler(rewrite(job, tables) if job.query else job, tables, typer=typer)
+    compiler.is_mapped = is_mapped
     compiled = JOBS[job.kind].compile(compiler)
     compiler.check_declared(compiled.spec)
     if compiler.faults:
@@ -101,7 +105,7 @@ class Compiler:
         names: Mapping[str, Collection[str]] | None = None,
         typer: Typer | None = None,
     ) -> None:
-        self.job = job
+        self.job, self.is_mapped = job, False  # whether the target is there and has column mapping
         self.open = tables is None  # only the file is looked at: every column exists, but where ``names`` knows better
         self.tables: Mapping[str, dict[str, DataType]] = tables or {alias: {} for alias in job.sources}
         self.names = names or {}
@@ -219,18 +223,24 @@ class Compiler:
             meaning["doubled_keys"] = held
         return meaning
 
-    def check_void(self, name: str, kind: DataType | None, *path: str | int) -> None:
-        """Refuse a target column with a part that has no type."""
-        if kind is not None and "void" in simples_of(kind):
-            casts = JOBS[self.job.kind].selects
+    def check_parts(self, name: str, kind: DataType | None, *path: str | int) -> None:
+        """Refuse a target column with a part that has no type (``void``), or a name that Delta refuses."""
+        casts, parts = JOBS[self.job.kind].selects, [part for _, part in walk_parts({"type": kind or ""})]
+        if kind is not None and any(part["type"] == "void" for part in parts):
             mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
             self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
+        unfit = [part["name"] for part in parts if NOT_IN_FIELD.search(part.get("name", ""))]
+        if unfit and not self.is_mapped:
+            made = f"struct(x.{quote(unfit[0])} AS name)"
+            mends = f"select its fields under other names: {made}, or for a list transform(list, x -> {made})"
+            message = f"column {name!r} has a field {unfit[0]!r} that no target can hold"
+            self.fault(f"{message}; {mends if casts else _RENAME[False]}", *path)
 
     def note_type(self, name: str, expression: Expression, *place: str | int) -> None:
         """Note the type of a target column, where it is known; refuse what a target cannot hold."""
         known = self.type_of(expression, *place)
         self.kinds |= {name: known} if known is not None else {}
-        self.check_void(name, known, *place)
+        self.check_parts(name, known, *place)
         if known is not None and incomparable(known):
             self.fault(f"{name!r} is {name_of(known)}, which a target cannot hold and compare; cast it", *place)
 
@@ -241,13 +251,12 @@ class Compiler:
             where = (place, name) if place == "select" else (place,)
             if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
                 message = f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}"
-                self.fault(f"{message}; select it under another name", *where)
+                self.fault(f"{message}; {_RENAME[JOBS[self.job.kind].selects]}", *where)
             if user := RESERVED_COLUMNS.get(name.lower()):
-                self.fault(f"the target column {name!r} is a column of {user}; select it under another name", *where)
-            if name.lower() in seen:
-                self.fault(
-                    f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where
-                )
+                message = f"the target column {name!r} is a column of {user}"
+                self.fault(f"{message}; {_RENAME[JOBS[self.job.kind].selects]}", *where)
+            if (same := seen.get(name.lower())) is not None:
+                self.fault(f"target columns {same!r} and {name!r} are one name for Spark; rename one", *where)
             seen[name.lower()] = name
 
     def check_cluster(self, names: tuple[str, ...]) -> None:

@@ -89,7 +89,7 @@ class History(JobSyntax):
             compiler.named(alias, name, *place) for name in named if find(name, compiler.keys[alias]) is None
         )
         for name in tracked:
-            compiler.check_void(name, compiler.tables[alias].get(name), *place)
+            compiler.check_parts(name, compiler.tables[alias].get(name), *place)
         sources, always = compiler.collect_sources(), history.start == "beginning"
         spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
         spec = replace(spec, erases=history.on_delete == "erase")

@@ -90,7 +90,7 @@ class Mirror(JobSyntax):
             if kind is not None and not may_be_key(kind):
                 compiler.fault(f"column {name!r} is of type {name_of(kind)}, which cannot be compared", "mirror")
         for name in extra:
-            compiler.check_void(name, compiler.tables[master].get(name), "mirror", "columns")
+            compiler.check_parts(name, compiler.tables[master].get(name), "mirror", "columns")
         spec = MirrorSpec(job.job, compiler.collect_sources(), master, value, mirror.conflict, order, extra)
         compiler.check_names(spec.columns, "mirror")
         meaning = {**compiler.describe_meaning(), "mirror": [list(value), mirror.conflict, order, list(extra)]}
