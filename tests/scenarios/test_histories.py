@@ -16,7 +16,9 @@ from deltalake.schema import PrimitiveType
 import enrich
 from differential.clocks import read_raw_times
 from enrich.answers import question
-from enrich.answers.verification import Discrepancy
+from enrich.answers.inspection import read_status
+from enrich.answers.verification import Discrepancy, VerifyResult
+from enrich.cli.checks import format_verification
 from enrich.delta import tables
 from enrich.progress import cursor
 from kit.commits import date_commit, find_commit
@@ -233,6 +235,31 @@ def test_lost_feeds(past: Lab) -> None:
     past.run()
     assert ("u1", 9, None, "z") in told(past)
     assert verify(past).status == "equal"
+
+    # No repair can close the gap: nothing advises one, and one that is made all the same commits nothing.
+    said = f"versions 2 to {end} of s are not in this history"
+    (status,) = read_status(enrich.load_project(past.home))
+    assert status.note == said
+    before = len(past.log("versions"))
+    kept = verify(past, repair=True)
+    assert (kept.status, len(past.log("versions"))) == ("equal", before)
+    assert f"versions: {said}" in format_verification(VerifyResult("", "dev", (kept,))).splitlines()
+
+
+def test_a_gap_over_what_the_feed_tells_is_closed_by_a_repair(past: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    past.run(until="v1")
+    with caplog.at_level("WARNING", "enrich"):
+        assert past.run(since="v3", allow_gap=True).status == "updated"
+    (warning,) = [text for record in caplog.records if "left out" in (text := record.getMessage())]
+    assert warning == (
+        "versions: versions 2 to 3 of source s are left out: what differs is recorded as a change of version 3"
+    )
+    repaired = verify(past, repair=True)
+    assert (repaired.status, told(past)) == ("repaired", PAST)
+    shown = format_verification(VerifyResult("", "dev", (repaired,))).splitlines()
+    assert "versions: versions 2 to 3 of s were left out, and their changes are in the target now" in shown
+    (status,) = read_status(enrich.load_project(past.home))
+    assert status.note is None
 
 
 def test_a_log_that_forgets_how_late_a_clock_was_loses_no_version(past: Lab) -> None:

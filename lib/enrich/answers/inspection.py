@@ -88,7 +88,8 @@ def read_status(project: Project) -> list[JobStatus]:
         for lag in lags:
             ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
             if ranges:
-                warnings.append(f"versions {ranges} of {lag.alias} were left out: run `{hints.repair(job.job)}`")
+                said = "are not in this history" if job.remembers else f"were left out: run `{hints.repair(job.job)}`"
+                warnings.append(f"versions {ranges} of {lag.alias} {said}")
             if refused is None and lag.days_left == 0:
                 warnings.append(
                     f"changes of {lag.alias} that are waiting may be gone already: run `{hints.run(job.job)}`; if it is"

@@ -80,6 +80,7 @@ class Check:
     others: tuple[int, ...] = ()  # versions of the target that other writers made
     # Alias -> versions that a run was told to skip; what they brought shows as a difference.
     gaps: dict[str, list[list[int]]] = field(default_factory=dict)
+    lasting: dict[str, list[list[int]]] = field(default_factory=dict)  # those that no repair closes: no feed tells them
     # Table -> what its commits say that it holds, and what it holds: rows and sums; a recorded one may be None.
     proof: dict[str, dict[str, Proof | None]] = field(default_factory=dict)
     recorded: State | None = None  # what the target's record says of all its rows; None when it says nothing
@@ -344,9 +345,9 @@ class _Checking:
         agrees = continuity.find_apart(plan.target, cursor, plan.tables) == {}
         if not agrees and beside is not None and beside.cursor is not None:
             ahead = {alias: mark.to for alias, mark in beside.cursor.sources.items()}
-        check = Check(
-            plan.job.job, EQUAL, versions, ahead=ahead, others=others, gaps=gaps, target_version=table.version
-        )
+        lasting = {alias: [list(gap) for gap in plan.list_open_gaps(alias)] for alias in gaps}
+        check = Check(plan.job.job, EQUAL, versions, ahead=ahead, others=others, gaps=gaps, lasting=lasting)
+        check = replace(check, target_version=table.version)
         with _computing(self.workplace, plan, session) as run:
             result, found = pipeline.compute(run)
             assert found is not None  # noqa: S101 - a repair computes all rows
@@ -368,7 +369,7 @@ class _Checking:
                 return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
             is_wrong = check.differences or quarantine != Discrepancy()
             lacks_proof = any(each["recorded"] is None for each in check.proof.values())
-            if dry_run or not (is_wrong or check.others or check.gaps or plan.lacks_state or lacks_proof):
+            if dry_run or not (is_wrong or check.others or gaps != lasting or plan.lacks_state or lacks_proof):
                 return check
             self.workplace.require_safe_commits(table.uri, session)
             self.compared[plan.job.job] = check

@@ -296,7 +296,7 @@ class Plan(OpenJob):
             at.start,
             at.to,
             columns,
-            gaps=self._list_open_gaps(alias),
+            gaps=self.list_open_gaps(alias),
             commit=table.commit if is_latest else None,
             layout={name: table.layout[name] for name in columns},
             first=None if self.span is None else self.span.first,
@@ -305,7 +305,7 @@ class Plan(OpenJob):
             partitions=table.partitions if is_latest else None,
         )
 
-    def _list_open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
+    def list_open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
         mark, gap = self.target.marks.get(alias), self.window[alias].gap
         before = () if mark is None else mark.gaps
@@ -324,10 +324,11 @@ class Plan(OpenJob):
         log.info("%s: %s", job, self.mode if self.everything or not windows else f"{self.mode} of {', '.join(windows)}")
         for alias, each in self.window.items():
             if each.gap is not None:
-                said = f"versions {each.gap[0] + 1} to {each.gap[1]} of source {alias} are left out"
-                log.warning(
-                    "%s: %s: rows may be missing or outdated until `%s` or a full refresh", job, said, hints.repair(job)
-                )
+                said = f"rows may be missing or outdated until `{hints.repair(job)}` or a full refresh"
+                if self.job.remembers:
+                    said = f"what differs is recorded as a change of version {each.gap[1]}"
+                left_out = f"versions {each.gap[0] + 1} to {each.gap[1]} of source {alias} are left out"
+                log.warning("%s: %s: %s", job, left_out, said)
 
 
 def reaches_before_all(again: Mapping[str, tuple[tuple[int, int], ...]]) -> bool:
