@@ -262,6 +262,46 @@ def test_a_gap_over_what_the_feed_tells_is_closed_by_a_repair(past: Lab, caplog:
     assert status.note is None
 
 
+@pytest.mark.parametrize("mapped", [True, False])
+def test_a_column_that_is_not_used_may_be_renamed_dropped_or_widened(lab: Lab, *, mapped: bool) -> None:
+    """Each commit on both sides is told, before a used struct gains a field as well; a full refresh reads the same."""
+    table = f"delta.`{lab.path('source')}`"
+    mode = "'delta.columnMapping.mode' = 'name', " if mapped else ""
+    lab.spark.sql(
+        f"CREATE TABLE {table} (id STRING, mail STRING, note STRING, size INT, who STRUCT<first: STRING>) USING delta"
+        f" TBLPROPERTIES ({mode}"
+        "'delta.enableChangeDataFeed' = 'true', 'delta.enableTypeWidening' = 'true')"
+    )
+
+    def change(*values: str) -> None:
+        for value in values:
+            lab.spark.sql(f"UPDATE {table} SET mail = '{value}'")
+
+    lab.spark.sql(f"INSERT INTO {table} VALUES ('u1', 'a', 'n', 1, struct('A'))")  # 1
+    lab.job(JOB.replace("[mail]", "[mail, who]"))
+    lab.run(until="v1")
+    change("b", "c")
+    if mapped:
+        lab.spark.sql(f"ALTER TABLE {table} RENAME COLUMN note TO remark")  # 4
+    else:
+        rows = lab.spark.sql(f"SELECT id, 'd' AS mail, size, who FROM {table}").localCheckpoint()
+        rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(lab.path("source"))  # 4
+    change("e")
+    lab.spark.sql(f"ALTER TABLE {table} ALTER COLUMN size TYPE BIGINT")  # 6
+    change("f")
+    lab.spark.sql(f"ALTER TABLE {table} DROP COLUMN remark" if mapped else f"ALTER TABLE {table} ADD COLUMN x INT")  # 8
+    lab.spark.sql(f"ALTER TABLE {table} ADD COLUMN who.last STRING")  # 9
+    change("g")
+    starts = {"a": 1, "b": 2, "c": 3, **({} if mapped else {"d": 4}), "e": 5, "f": 7, "g": 10}
+    ends = [*list(starts.values())[1:], None]
+    expected = sorted((("u1", at, end, mail) for (mail, at), end in zip(starts.items(), ends, strict=True)), key=str)
+    found = lab.run()
+    assert (found.error, told(lab)) == (None, expected)
+    assert (verify(lab).status, verify(lab).gaps) == ("equal", {})
+    refreshed = lab.run(full_refresh=True)
+    assert (refreshed.status, told(lab)) == ("unchanged", expected)
+
+
 def test_a_log_that_forgets_how_late_a_clock_was_loses_no_version(past: Lab) -> None:
     """A version begins in an hour, as the log said; when it has forgotten why, later commits seem to come before."""
     source = Path(past.path("source"))

@@ -126,10 +126,10 @@ def format_verification(found: VerifyResult, against: str | None = None) -> str:
             made = f"version{'s' * (len(job.others) > 1)} {', '.join(map(str, sorted(job.others)))}"
             said.append(f"another writer made {made} of the target")
         for alias, gaps in job.gaps.items():
-            closed = ", and their changes are in the target now" if job.status == "repaired" else ""
-            for start, end in gaps:
-                words = "are not in this history" if [start, end] in job.lasting.get(alias, []) else f"were left out{closed}"
-                said.append(f"versions {start + 1} to {end} of {alias} {words}")
+            closed = "were left out" + ", and their changes are in the target now" * (job.status == "repaired")
+            for gap in gaps:
+                words = "are not in this history" if gap in job.lasting.get(alias, []) else closed
+                said.append(f"versions {gap[0] + 1} to {gap[1]} of {alias} {words}")
         if job.status == "equal":
             elsewhere = f"what {against} holds" if against else "what its commits say"
             what = "what the sources give" if job.versions else elsewhere

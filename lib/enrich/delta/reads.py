@@ -149,10 +149,13 @@ _GONE = ("delete", "update_preimage")
 _CHANGE, _VERSION = "_change_type", "_commit_version"
 
 
-def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
+def read_change_feed(
+    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str], *, like: DataFrame | None = None
+) -> DataFrame:
     """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added, as the snapshots have it.
 
-    Out: ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
+    Out: ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``. What the window's end does
+    not have yet, of what ``like`` has, is null.
 
     Delta's reader hands each row through objects of Java, which changes some (docs/adr/0029-rows-of-feeds.md). So it
     only checks the range and chooses the schema; the rows are read by what it reads them with itself.
@@ -167,7 +170,8 @@ def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], col
             raise PySparkException(f"{uri} has other partition columns since version {window[1]}")
     else:
         try:
-            feed = _read_behind(spark, feed, window[1], [*columns, _CHANGE, _VERSION])
+            there = [name for name in columns if name.lower() in {*map(str.lower, feed.columns)}]
+            feed = _read_behind(spark, feed, window[1], [*there, _CHANGE, _VERSION], exact=like is not None)
         except (Py4JJavaError, Py4JNetworkError):
             raise
         except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
@@ -176,8 +180,8 @@ def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], col
                 hint=f"`{hints.doctor()}` shows the versions; docs/install.md says which ones work together",
             ) from error
     weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
-    commit = F.col(_VERSION).alias(COMMIT)
-    return feed.select(*[F.col(quote(name)).alias(name_inside(name)) for name in columns], weight.alias(WEIGHT), commit)
+    rows = _take_columns(feed, [*columns, _CHANGE, _VERSION], like).withColumn(WEIGHT, weight)
+    return rows.withColumn(COMMIT, F.col(_VERSION)).drop(_CHANGE, _VERSION)
 
 
 def forget_past(frame: DataFrame) -> DataFrame:
@@ -191,7 +195,7 @@ def forget_past(frame: DataFrame) -> DataFrame:
     return ClassicDataFrame(found, frame.sparkSession)
 
 
-def _read_behind(spark: SparkSession, feed: DataFrame, last: int, columns: Sequence[str]) -> DataFrame:
+def _read_behind(spark: SparkSession, feed: DataFrame, last: int, columns: Sequence[str], *, exact: bool) -> DataFrame:
     """Return columns of a feed that ends with the commit ``last``, by the classes of Delta behind its reader."""
     read: Any = feed._jdf
     relation = read.queryExecution().analyzed().collectLeaves().head().relation()
@@ -199,7 +203,7 @@ def _read_behind(spark: SparkSession, feed: DataFrame, last: int, columns: Seque
         return feed  # there are no such commits: nothing is in it
     jvm: Any = spark._jvm
     latest = relation.snapshotForBatchSchema()
-    then = _find_snapshot(relation, latest, last)
+    then = _find_snapshot(relation, latest, last, exact=exact)
     found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
         relation.deltaLog(),
         relation.startingVersion().get(),
@@ -215,8 +219,8 @@ def _read_behind(spark: SparkSession, feed: DataFrame, last: int, columns: Seque
     return rows.select(*[_take_as(rows, each, is_latest=is_latest) for each in wanted.schema.fields])
 
 
-def _find_snapshot(relation: Any, latest: Any, last: int) -> Any:
-    """Return the snapshot by which a feed is read that ends with the commit ``last``.
+def _find_snapshot(relation: Any, latest: Any, last: int, *, exact: bool) -> Any:
+    """Return the snapshot by which a feed is read that ends with the commit ``last``; ``exact``: never a later one.
 
     Its files have their values where the partition columns of that time say; Delta takes the table's latest ones.
     """
@@ -226,7 +230,7 @@ def _find_snapshot(relation: Any, latest: Any, last: int) -> Any:
     nothing = getattr(log, "getSnapshotAt$default$2")()
     then = log.getSnapshotAt(last, nothing, relation.catalogTableOpt(), False)
     same = then.metadata().partitionColumns().toSet().equals(latest.metadata().partitionColumns().toSet())
-    return latest if same else then
+    return latest if same and not exact else then
 
 
 def _take_as(rows: DataFrame, wanted: StructField, *, is_latest: bool) -> Column:

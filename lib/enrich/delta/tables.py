@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -425,6 +425,24 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
                 changed.append(version)
             before = now
     return Told(tuple(lost), tuple(changed))
+
+
+def keeps_columns(uri: str, version: int, used: Collection[str] | None = None) -> bool:
+    """Return whether the feed was on before a commit too, and all columns, or those ``used``, kept their values."""
+    before, after = state_at(uri, version - 1), state_at(uri, version)
+    if before is None or after is None or before.table_id != after.table_id:
+        return False
+    names = [name for name in before.columns if used is None or name in used]
+    kept = all(name in after.columns and keeps_values(before.columns[name], after.columns[name]) for name in names)
+    kept = kept and before.has_change_feed and after.has_change_feed
+    kept = kept and all(after.chars.get(name) == before.chars.get(name) for name in names)
+    return kept and all(before.layout[name].items() <= after.layout[name].items() for name in names)
+
+
+def list_reshaped(uri: str, window: tuple[int, int]) -> list[int]:
+    """Return the commits of a window after which a column has gone or has another type: no feed reaches across them."""
+    versions = [version for version in range(window[0] + 1, window[1] + 1) if actions(uri, version, "metaData")]
+    return [each for each in versions if not keeps_columns(uri, each)]
 
 
 def find_damage(uri: str, version: int) -> int | None:

@@ -250,7 +250,7 @@ def _read_images(
 ) -> tuple[list[DataFrame], tuple[tuple[int, int], ...], tuple[int, int, int]]:
     """Return what each commit of a range removed and added, one row an image.
 
-    A commit that changes the partition columns is told by the two snapshots beside it: no feed reaches across it.
+    Across other partition columns, and a column that goes or is retyped, no feed reaches: two snapshots tell of them.
 
     Returns:
         The images; the ranges, of one commit each, whose ends are compared; and of a source whose rows depend on others
@@ -267,9 +267,11 @@ def _read_images(
             hint=f"run `{hints.plan(spec.job)}` to see what can be read",
         )
     feeds, compared, start = [], [], ends[0]
-    for version in (*told.repartitioned, ends[1] + 1):
+    apart = sorted({*told.repartitioned, *tables.list_reshaped(uri, ends)})
+    like = reads.read_snapshot(run.session, uri, ends[1], names) if apart else None
+    for version in (*apart, ends[1] + 1):
         if start < version - 1:
-            feeds.append(reads.read_change_feed(run.session, uri, (start, version - 1), names))
+            feeds.append(reads.read_change_feed(run.session, uri, (start, version - 1), names, like=like))
         if version <= ends[1]:
             compared.append((version - 1, version))
             source_changes.require_sound(run.plan, alias, *compared[-1])

@@ -239,8 +239,8 @@ def find_feed_start(
 ) -> int:
     """Return the first version, not before ``stop``, from which on the feed up to ``table``'s version is whole.
 
-    A commit leads back to the one before it when the log holds it, the table recorded its changes, all columns kept
-    their values (CHAR matters in the ``used`` ones), and the files in which it tells what it changed are still there.
+    A commit leads back to the one before it when the log holds it, the table recorded its changes, all columns, or
+    those ``used``, kept their values, and the files in which it tells what it changed are still there.
     Rows and time of the version must be there too; those of ``stop`` itself only if it shall be ``readable``.
     """
     uri, version = table.uri, table.version
@@ -253,10 +253,11 @@ def find_feed_start(
         gone = {path for path in list_files(found, "remove") if not _exist(uri, [path])}
         before = (missing - set(list_files(found, "add"))) | gone
         has_schema = any("metaData" in each for each in found)
-        if has_schema and not _keeps_columns(uri, version, used):
+        if has_schema and not tables.keeps_columns(uri, version, used):
             break
-        # Where Delta's feed would say null, the snapshots at both sides are compared.
-        if has_schema and tables.read_range(uri, (version - 1, version)).repartitioned:
+        # Where Delta's feed would say null, or ends, the snapshots at both sides are compared.
+        ends = (version - 1, version)
+        if has_schema and (tables.list_reshaped(uri, ends) or tables.read_range(uri, ends).repartitioned):
             if missing or before or not (_can_open(uri, version - 1) and _can_open(uri, version)):
                 break
         elif not _has_files(uri, found):
@@ -276,20 +277,6 @@ def _has_files(uri: str, found: Sequence[Mapping[str, Any]]) -> bool:
     recorded = list(list_files(found, "cdc"))
     changing = [each for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
     return _exist(uri, recorded or [*list_files(changing, "add"), *list_files(changing, "remove")])
-
-
-def _keeps_columns(uri: str, version: int, used: Collection[str] | None) -> bool:
-    """Return whether the feed was on before a commit too, and all columns kept their values."""
-    before, after = tables.state_at(uri, version - 1), tables.state_at(uri, version)
-    if before is None or after is None or before.table_id != after.table_id:
-        return False
-    if not before.has_change_feed or not after.has_change_feed:
-        return False
-    kept = all(
-        name in after.columns and keeps_values(kind, after.columns[name]) for name, kind in before.columns.items()
-    )
-    kept = kept and all(after.chars.get(name) == before.chars.get(name) for name in used or before.columns)
-    return kept and all(there.items() <= after.layout[name].items() for name, there in before.layout.items())
 
 
 def list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
