@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, FiniteFloat, ValidationError, fi
 
 from enrich.base import hints, result
 from enrich.base.console import format_count, format_reasons
-from enrich.base.errors import refuse_text
+from enrich.base.errors import ConfigError, refuse_text
 from enrich.base.names import identify
 from enrich.base.result import LookupState, Quarantine, RuleState, State, resolve_threshold
 from enrich.base.suites import Suite, SuiteRule
@@ -335,7 +335,8 @@ def _advise(job: JobReport) -> JobReport:
     first = []
     if job.verdict in _ENDS:
         named = _COMMAND.findall((job.last.error or "") if job.last is not None else "")  # the error leads on
-        otherwise = hints.run() if job.verdict == "skipped" else hints.run(job.job)
+        is_refused = job.last is not None and job.last.exit_code == ConfigError.exit_code
+        otherwise = hints.run() if job.verdict == "skipped" else hints.validate() if is_refused else hints.run(job.job)
         first = [ToDo(what=_ENDS[job.verdict], next=named[-1] if named else otherwise)]
     ordered = [to_do for *_, to_do in sorted(told, key=lambda each: each[:2])]
     return job.model_copy(update={"to_do": (*first, *ordered), "changes": tuple(changes)})

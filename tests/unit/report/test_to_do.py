@@ -104,6 +104,23 @@ def test_the_worst_job_comes_first_everywhere(tmp_path: Path) -> None:
         assert text.index("enrich run b") < text.index("enrich run c")
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "error", "command"),
+    [
+        (1, "the disk is full", "enrich run customers"),
+        (2, "jobs/customers.yml:3: column 'x' is not a column of 'accounts'", "enrich validate"),
+        (2, "--since is before version 1; run `enrich run customers --since v1`", "enrich run customers --since v1"),
+    ],
+)
+def test_a_job_that_is_refused_for_its_file_asks_for_a_look_at_the_file(
+    tmp_path: Path, exit_code: int, error: str, command: str
+) -> None:
+    project = project_in(tmp_path)
+    ended = {**row(0, status="failed", error=error), "exit_code": exit_code}
+    (job,) = build_report([(project.jobs["customers"], [ended])], project).jobs
+    assert [each.next for each in job.to_do] == [command]
+
+
 def test_a_job_that_never_ran_says_how_to_begin(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     (job,) = build_report([(project.jobs["customers"], [])], project).jobs
