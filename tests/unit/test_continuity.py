@@ -201,3 +201,14 @@ def test_a_record_of_old_does_not_know_the_partition_columns() -> None:
     assert Mark.from_dict(told.to_dict()) == told
     old = {name: each for name, each in told.to_dict().items() if name != "partitions"}
     assert Mark.from_dict(old).partitions is None
+
+
+def test_a_column_of_which_only_the_case_is_another_is_not_called_gone(items: Path) -> None:
+    with pytest.raises(HistoryError) as refused:
+        continuity.check_columns("kept", {"items": {"ID": "long"}}, consumed(items))
+    assert str(refused.value) == (
+        "column 'id' of source 'items' has been called 'ID' since the target was written;"
+        " run `enrich run kept --full-refresh`"
+    )
+    with pytest.raises(HistoryError, match="column 'id' of source 'items' is gone since"):
+        continuity.check_columns("kept", {"items": {"key": "long"}}, consumed(items))

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlparse
 from enrich.base import hints
 from enrich.base.errors import ANOTHER_TARGET, EnrichError, Locked, RefreshNeeded, RunFailed
 from enrich.base.names import CatalogName, Location
-from enrich.base.schemas import name_of, strip_type
+from enrich.base.schemas import find, name_of, strip_type
 from enrich.base.spec import DataType, JobSpec
 from enrich.delta import tables
 from enrich.delta.stores import find_local_path, open_files
@@ -105,10 +105,10 @@ def check_columns(job: str, schemas: Mapping[str, Mapping[str, DataType]], curso
             # What a struct has gained is null in all rows of before.
             if not same and (name not in now or isinstance(kind, str) or not keeps_values(kind, now[name])):
                 was = f"is {name_of(now[name])}, and was {name_of(kind)} when" if name in now else "is gone since"
-                raise RefreshNeeded(
-                    f"column {name!r} of source {alias!r} {was} the target was written",
-                    hint=f"correct the job file if it names the column, then run `{hints.refresh(job)}`",
-                )
+                hint = f"correct the job file if it names the column, then run `{hints.refresh(job)}`"
+                if name not in now and (there := find(name, now)):  # Spark takes the one for the other
+                    was, hint = f"has been called {there!r} since", f"run `{hints.refresh(job)}`"
+                raise RefreshNeeded(f"column {name!r} of source {alias!r} {was} the target was written", hint=hint)
 
 
 def find_recast(cursor: Cursor, tables: Mapping[str, TableState]) -> list[str]:
