@@ -240,14 +240,13 @@ def _check_mapping(value: Any, *, in_group: bool = False) -> None:
         case {"type": "nullity", "column": {"name": str(name), **others}, "is_null": bool(), **rest}:
             is_known = bool(name) and not others and not rest
         case {"type": "comparison", "column": {"name": str(name), **others}, "operator": operator, **rest}:
-            values = rest.get("parameter")
-            values = values if operator in ("IN", "NOT_IN") else [values]
+            given = rest.get("parameter")
+            values: Any = given if operator in ("IN", "NOT_IN") else [given]
             is_known = bool(name) and not others and rest.keys() == {"parameter"} and operator in _OPERATORS
+            is_known = is_known and isinstance(values, list) and bool(values)
             # GX writes a parameter as Python would print it.
-            listed = values if isinstance(values, list) else []
-            is_known = is_known and bool(listed)
             is_known = is_known and all(
-                isinstance(x, str | int) or (isinstance(x, float) and math.isfinite(x)) for x in listed
+                isinstance(x, str | int) or (isinstance(x, float) and math.isfinite(x)) for x in values
             )
         case _:
             is_known = False

@@ -41,10 +41,6 @@ _RAISED = re.compile(r"^(?:[a-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Warning))\b"
 class RuleError(Exception):
     """A rule could not be judged; holds the class of the cause alone, never its text."""
 
-    def __init__(self, cause: str) -> None:
-        self.cause = cause
-        super().__init__(cause)
-
 
 @contextmanager
 def silence_gx() -> Iterator[None]:
@@ -71,7 +67,7 @@ def silence_gx() -> Iterator[None]:
 def name_error(error: BaseException) -> str:
     """Return the class of what went wrong, with Spark's error class where there is one, and no values."""
     if isinstance(error, RuleError):
-        return error.cause
+        return str(error)
     code = find_condition(error)
     return f"{type(error).__name__}[{code}]" if code else type(error).__name__
 
@@ -111,7 +107,8 @@ def build_condition(condition: Condition | None, names: Sequence[str]) -> Column
         return reduce(operator.and_ if condition["type"] == "and" else operator.or_, parts)
     if condition["type"] == "pass_through":
         return F.expr(condition["pass_through_filter"])
-    leaf = {**condition, "column": {"name": quote_column(condition["column"]["name"], names)}}
+    name = condition["column"]["name"]
+    leaf = {**condition, "column": {"name": resolve_column(name, names) or name}}
     engine = SparkDFExecutionEngine.__new__(SparkDFExecutionEngine)
     return F.expr(engine.condition_to_filter_clause(cast("GxCondition", deserialize_row_condition(leaf))))
 
@@ -197,11 +194,6 @@ def simplify_names(frame: DataFrame) -> tuple[DataFrame, Callable[[str], str]]:
     """Rename columns with a dot, which GX reads as a path into a struct; also return what gives a name its new one."""
     safe = {name: f"__dotted{number}" if "." in name else name for number, name in enumerate(frame.columns)}
     return frame.toDF(*safe.values()), lambda name: safe.get(name) or safe.get(name.strip("`")) or name
-
-
-def quote_column(name: str, names: Sequence[str]) -> str:
-    """Return a column as Spark and GX must be given it."""
-    return resolve_column(name, names) or name
 
 
 def rename_columns(kwargs: Mapping[str, Any], rename: Callable[[str], str]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding, RuleState, resolve_threshold
-from enrich.base.suites import CHANGED, COLUMN, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
+from enrich.base.suites import CHANGED, COLUMN, FAIL, QUARANTINE, TARGET, Suite, SuiteRule, resolve_column
 from enrich.frames.columns import add_up, unite
 from enrich.quality import gx
 
@@ -73,7 +73,7 @@ def _ask_labels(names: Sequence[str], bench: gx.Bench, rules: Sequence[SuiteRule
     asked: dict[bool, dict[int, tuple[SuiteRule, Any, MetricConfiguration]]] = {}
     for rule in rules:
         try:
-            kwargs = gx.rename_columns(rule.kwargs, lambda name: gx.quote_column(name, names))
+            kwargs = gx.rename_columns(rule.kwargs, lambda name: resolve_column(name, names) or name)
             expectation = gx.build_expectation(rule, kwargs)
             count = bench.dependencies(expectation)[f"{expectation.map_metric}.unexpected_count"]
             metric = MetricConfiguration(
@@ -114,7 +114,7 @@ def _ask_labels(names: Sequence[str], bench: gx.Bench, rules: Sequence[SuiteRule
 
 def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:
     """Return the rows that GX leaves out for their nulls."""
-    nulls = [F.col(gx.quote_column(name, names)).isNull() for name in rule.columns]
+    nulls = [F.col(resolve_column(name, names) or name).isNull() for name in rule.columns]
     if rule.spec.judges == COLUMN:
         return None if rule.type in _NULL_TYPES else nulls[0]
     match expectation.ignore_row_if:
@@ -184,24 +184,21 @@ def _count_alone(rows: Weighted, rule: SuiteRule, labels: dict[int, Labels | gx.
     return _count([(gx.filter_rows(frame, rule), weight) for frame, weight in rows], [rule], {rule.index: label})[0]
 
 
-_PARTS = ("checked", "failed")
-
-
 def _count(
     rows: Weighted, rules: Sequence[SuiteRule], labels: Mapping[int, Labels], more: Mapping[str, Column] | None = None
 ) -> tuple[dict[int, RuleState], dict[str, int]]:
-    marks: dict[tuple[str, str], Column] = {}
+    marks: dict[str, Column] = {}
     for rule in rules:
         label = labels[rule.index]
         checked = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
         checked = checked if label.ignored is None else checked & ~label.ignored
-        marks.update(zip(zip(_PARTS, label.keys, strict=True), (checked, label.failing()), strict=True))
+        marks.update(zip(label.keys, (checked, label.failing()), strict=True))
     names = {key: f"l{number}" for number, key in enumerate(marks)}
     more = more or {}
     counts = count_marks(rows, {**more, **{names[key]: condition for key, condition in marks.items()}})
     found: dict[int, RuleState] = {}
     for rule in rules:
-        checked_rows, failed = (counts[names[key]] for key in zip(_PARTS, labels[rule.index].keys, strict=True))
+        checked_rows, failed = (counts[names[key]] for key in labels[rule.index].keys)
         found[rule.index] = RuleState(rule.index, checked_rows, failed, rule=rule.fingerprint)
     return found, {name: counts[name] for name in more}
 
@@ -287,9 +284,7 @@ def judge(
     # target must not. A rule that raised holds no row, since the gate is closed anyway.
     labelled = [(rule, labels[rule.index]) for rule in quarantining if found[rule.index].error is None]
     marks = [F.when(each.failing(), F.lit(rule.label)) for rule, each in labelled if isinstance(each, Labels)]
-    reasons = None
-    if quarantining:
-        reasons = F.array_distinct(F.array_compact(F.array(*marks).cast("array<string>")))
+    reasons = F.array_distinct(F.array_compact(F.array(*marks).cast("array<string>"))) if quarantining else None
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in others if rule.scope == scope]
         if chosen:
