@@ -337,7 +337,7 @@ class _Checking:
         from enrich.steps.run import read_target
 
         plan = self.workplace.fit(plan, session)
-        cursor, table, others = plan.target.cursor, require_target(plan), plan.target.others
+        name, cursor, table, others = plan.job.job, plan.target.cursor, require_target(plan), plan.target.others
         assert cursor is not None  # noqa: S101 - `decide_repair` has refused what has none
         versions = {alias: mark.to for alias, mark in cursor.sources.items()}
         gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
@@ -346,8 +346,6 @@ class _Checking:
         if not agrees and beside is not None and beside.cursor is not None:
             ahead = {alias: mark.to for alias, mark in beside.cursor.sources.items()}
         lasting = {alias: [list(gap) for gap in plan.list_open_gaps(alias)] for alias in gaps}
-        check = Check(plan.job.job, EQUAL, versions, ahead=ahead, others=others, gaps=gaps, lasting=lasting)
-        check = replace(check, target_version=table.version)
         with _computing(self.workplace, plan, session) as run:
             result, found = pipeline.compute(run)
             assert found is not None  # noqa: S101 - a repair computes all rows
@@ -357,22 +355,23 @@ class _Checking:
             rows = read_target(run)
             assert rows is not None  # noqa: S101 - `require_target` has looked
             counted = state.count_rows(plan, rows, found.state.lookups)
-            check = replace(check, target=target, quarantine=quarantine, recorded=plan.recorded_state, counted=counted)
-            recorded = None if check.recorded is None else check.recorded.proof
-            check = replace(check, proof={"target": {"recorded": recorded, "counted": counted.proof}})
+            recorded = plan.recorded_state
+            proof = {"target": {"recorded": None if recorded is None else recorded.proof, "counted": counted.proof}}
             if not ahead and beside is not None:
-                check.proof["quarantine"] = {"recorded": plan.target.held, "counted": found.held}
+                proof["quarantine"] = {"recorded": plan.target.held, "counted": found.held}
+            facts = versions, target, quarantine, ahead, others, gaps, lasting, proof, recorded, counted, table.version
+            check = Check(name, EQUAL, *facts)
             dry_run = plan.options.dry_run
             if dry_run and check.differences:
-                message = f"the target of {plan.job.job!r} is not what its job gives at the recorded versions: "
-                error = EnrichError(message + ", ".join(check.differences), hint=f"run `{hints.repair(plan.job.job)}`")
+                message = f"the target of {name!r} is not what its job gives at the recorded versions: "
+                error = EnrichError(message + ", ".join(check.differences), hint=f"run `{hints.repair(name)}`")
                 return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
             is_wrong = check.differences or quarantine != Discrepancy()
             lacks_proof = any(each["recorded"] is None for each in check.proof.values())
             if dry_run or not (is_wrong or check.others or gaps != lasting or plan.lacks_state or lacks_proof):
                 return check
             self.workplace.require_safe_commits(table.uri, session)
-            self.compared[plan.job.job] = check
+            self.compared[name] = check
             publish.write_run(run, result, found, self.workplace.runs)
             return check
 
