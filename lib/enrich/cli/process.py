@@ -131,11 +131,9 @@ def put(text: str, stream: TextIO | None) -> None:
 
 def silence(stream: TextIO | None) -> None:
     """Point a stream whose reader has gone to nowhere, so that Python's own flush at exit is quiet."""
-    try:
+    with contextlib.suppress(OSError, ValueError):  # captured by a test, or closed already
         if stream is not None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-    except (OSError, ValueError):  # captured by a test, or closed already
-        return
 
 
 def flush() -> None:

@@ -42,9 +42,7 @@ class Project:
     deployment: str  # the deployment, ``conf/<deployment>.yml``
     settings: Settings  # what this file says
     jobs: dict[str, Job]  # the jobs by name
-    # The suites that jobs name, by the file's name without its ending; all suites with
-    # ``load_project(all_suites=True)``.
-    suites: dict[str, Suite]
+    suites: dict[str, Suite]  # those that jobs name, or all of them, by the file's name without its ending
     deployments: tuple[str, ...]  # the names of all deployments
 
     @property

@@ -147,10 +147,9 @@ def read_query(text: str, sources: Collection[str]) -> Query:
 
 def is_operand(token: Token) -> bool:
     """Tell whether an operand may end with a token."""
-    if token.type in ("string", "number", "quoted"):
+    if token.type == "word" and token.lower not in WORDS_OF_EXPRESSIONS:
         return True
-    words = token.lower in ("null", "true", "false", "end")
-    return words or token.lower in (")", "]") or (token.type == "word" and token.lower not in WORDS_OF_EXPRESSIONS)
+    return token.type in ("string", "number", "quoted") or token.lower in ("null", "true", "false", "end", ")", "]")
 
 
 def strip_parentheses(tokens: Tokens) -> Tokens:
@@ -361,10 +360,8 @@ class _Reader:
         """Read SELECT; say what another statement is."""
         first = self.token
         word = first.lower
-        if word == "from":
-            for token in self.tokens:
-                if token.lower == "insert":
-                    self.fail("INSERT is no query; a job's query is one SELECT", token)
+        if word == "from" and (inserts := [token for token in self.tokens if token.lower == "insert"]):
+            self.fail("INSERT is no query; a job's query is one SELECT", inserts[0])
         if word == "with":
             self.fail(f"WITH is not possible: a query reads tables, no other query; {_NEXT}")
         if word in _STATEMENTS:
@@ -401,11 +398,8 @@ class _Reader:
 
     def _find_clause(self) -> str | None:
         """Return the refused clause that begins here, as a key of ``_CLAUSES``."""
-        for length in (3, 2, 1):
-            words = [self.look(ahead) for ahead in range(length)]
-            if (found := " ".join(words)) in _CLAUSES:
-                return found
-        return None
+        longest_first = (" ".join(map(self.look, range(length))) for length in (3, 2, 1))
+        return next((words for words in longest_first if words in _CLAUSES), None)
 
     # --- expressions
 

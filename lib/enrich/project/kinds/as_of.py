@@ -69,8 +69,6 @@ class AsOf(JoinSyntax):
         if is_inclusive:  # without it a definition is what it was before there was this option
             compiler.written[alias].append("inclusive")
         decisive = frozenset({(alias, end)} if end is not None else ())
+        decisive |= compiler.list_columns(gone) if gone is not None else frozenset()
         step = Step(alias, self.name, join.how, on=tuple(texts), at=moment, valid_to=end, gone=join.gone)
-        step = replace(step, is_inclusive=is_inclusive)
-        if gone is None:
-            return replace(step, decisive=decisive)
-        return replace(step, is_plain=gone.is_path, decisive=decisive | compiler.list_columns(gone))
+        return replace(step, is_inclusive=is_inclusive, is_plain=gone is None or gone.is_path, decisive=decisive)

@@ -344,8 +344,7 @@ class _Reader:
         if condition is not None and (kind := compiler.type_of(condition, *place)) not in (None, "boolean"):
             compiler.fault(f"FILTER of {aggregate.function} is {name_of(kind or '')}; it must be a condition", *place)
         kind = compiler.type_of(argument, *place) if argument is not None else None
-        fault = _find_fault(aggregate, kind) if argument is not None and kind is not None else None
-        if fault is not None and argument is not None and kind is not None:
+        if argument is not None and kind is not None and (fault := _find_fault(aggregate, kind)) is not None:
             compiler.fault(
                 f"{aggregate.write(argument.text, None)}: {argument.text} is {name_of(kind)}; {fault}", *place
             )
