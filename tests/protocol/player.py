@@ -252,7 +252,7 @@ def _read_snapshot(_: Any, uri: str, version: int, columns: Any, **__: Any) -> F
     return Frame(table.commits[version].rows, columns)
 
 
-def _read_feed(_: Any, uri: str, window: tuple[int, int], __: Any) -> Frame:
+def _read_feed(_: Any, uri: str, window: tuple[int, int], __: Any, **___: Any) -> Frame:
     table = model.find_table(uri)
     assert table is not None
     if window[0] < table.blind:
@@ -483,9 +483,9 @@ def _patch_work(patch: pytest.MonkeyPatch, player: Player) -> None:
     compiled: list[Any] = []
     compile_job = compiler.compile_job
 
-    def compile_once(job: Any, schemas: Any) -> Any:
+    def compile_once(job: Any, schemas: Any, **how: Any) -> Any:
         if not compiled:
-            compiled.append(compile_job(job, schemas))
+            compiled.append(compile_job(job, schemas, **how))
         return compiled[0]
 
     def once(key: Any, decide: Callable[[], Any]) -> Any:

@@ -88,7 +88,13 @@ def test_findings_keep_their_places() -> None:
     ]
 
 
-PLAN: Any = SimpleNamespace(asked=hints.NO_OPTIONS)
+_SOURCE = SimpleNamespace(alias="a", key=("id", "at"), normalise=())
+PLAN: Any = SimpleNamespace(
+    asked=hints.NO_OPTIONS,
+    spec=SimpleNamespace(sources={"a": _SOURCE}),
+    tables={"a": SimpleNamespace(uri="/lake/a")},
+    window={"a": SimpleNamespace(to=7)},
+)
 
 
 def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
@@ -103,6 +109,7 @@ def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
     told = str(gate.refuse_run(gate.Closed(JobResult("j", "blocked"), [*closed_by, built_in]), PLAN).error)
     assert "--accept" not in told
     assert "key_unique (a): 1 of 3 rows" in told
+    assert "FROM delta.`/lake/a` VERSION AS OF 7 GROUP BY `id`, `at` HAVING count(`id`, `at`) > 1`" in told
 
 
 def test_a_row_with_two_reasons_counts_once_and_for_both() -> None:
