@@ -142,8 +142,8 @@ def _reading(feed_of: Callable[..., DataFrame | None]) -> Plant:
     def plant(patch: Patch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
 
-        def around(feed: Any, session: Any, uri: str, window: tuple[int, int], columns: Any) -> DataFrame:
-            found: DataFrame = feed(session, uri, window, columns)
+        def around(feed: Any, session: Any, uri: str, window: tuple[int, int], columns: Any, **how: Any) -> DataFrame:
+            found: DataFrame = feed(session, uri, window, columns, **how)
             wrong = feed_of(session, uri, window, columns)
             return _mixed(found, found.limit(0) if wrong is None else wrong, is_mine, F.col(quote(columns[0])))
 

@@ -37,7 +37,7 @@ def _forget_partitions(patch: pytest.MonkeyPatch, _: Mine) -> None:
         return read(*args, **how)._replace(repartitioned=())
 
     wrap(patch, tables, "read_range", around)
-    wrap(patch, reads, "_find_snapshot", lambda _find, _relation, latest, _last: latest)
+    wrap(patch, reads, "_find_snapshot", lambda _find, _relation, latest, _last, **_: latest)
 
 
 def _pass_over_holes(patch: pytest.MonkeyPatch, _: Mine) -> None:

@@ -175,7 +175,7 @@ def read_by_the_latest(patch: pytest.MonkeyPatch) -> None:
     """Plant the bug: a feed is read as Delta does, and nobody looks at partition columns."""
     patch.setattr(source_changes, "read_range", lambda *_: Told())
     patch.setattr(tables, "read_range", lambda *_: Told())
-    patch.setattr(reads, "_find_snapshot", lambda _, latest, __: latest)
+    patch.setattr(reads, "_find_snapshot", lambda _, latest, __, **___: latest)
 
 
 def look_at_the_ends_alone(patch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monke
     from enrich.delta import reads
 
     read = reads.read_change_feed
-    monkeypatch.setattr(reads, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))
+    monkeypatch.setattr(reads, "read_change_feed", lambda *args, **how: read(*args, **how).where(f"{WEIGHT} > 0"))
     for title in ("first", "second"):
         shop.put("products", {"id": 1, "title": title, "merchant_id": 1})
     assert shop.run().error is None
