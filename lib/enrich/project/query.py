@@ -315,18 +315,15 @@ class _Reader:
             query.items.append(self._read_item())
             if not self.take(","):
                 break
-        if self.look() != "from":
+        if not self.take("from"):
             raise QueryFault(query.select_at, "a query names its tables: FROM is missing behind the columns")
-        behind = self.token
-        self.at += 1
         if self.token.type == "end":
-            self.fail("a table's name is missing behind FROM", behind)
+            self.fail("a table's name is missing behind FROM")
         self._read_tables(0)
         while self._find_join():
             self._read_join()
-        if self.look() == "where":
-            word = self.token
-            self.at += 1
+        word = self.token
+        if self.take("where"):
             query.where_at = self.token.start
             query.where = self._take_expression()
             if not query.where:
@@ -413,7 +410,10 @@ class _Reader:
             if not opened and (word in ends or (word == ")" and in_brackets) or (closed and self._ends_here())):
                 break
             if word in ("(", "["):
-                self._check_bracket(start)
+                if self.look(1) in (*_SELECTS, "from"):
+                    is_exists = self.at > start and self.look(-1) == "exists"
+                    what = "EXISTS with a subquery" if is_exists else "a subquery"
+                    self.fail(f"{what} is not possible: join the table; {_NEXT}", self.tokens[self.at - is_exists])
                 opened.append((word, self.at - (before is not None and before.type == "word")))
             elif word == "case" and self.look(1) != ".":
                 opened.append((word, self.at))
@@ -462,13 +462,6 @@ class _Reader:
     def _begins_join(self) -> bool:
         """Tell ``left join`` from a name or a function ``left``."""
         return self.look() == "join" or (self.look() in _JOINS and self.look(1) in _JOINS | {"outer"})
-
-    def _check_bracket(self, start: int) -> None:
-        """Refuse a query in parentheses."""
-        if self.look(1) in (*_SELECTS, "from"):
-            is_exists = self.at > start and self.look(-1) == "exists"
-            what = "EXISTS with a subquery" if is_exists else "a subquery"
-            self.fail(f"{what} is not possible: join the table; {_NEXT}", self.tokens[self.at - is_exists])
 
     # --- SELECT
 
@@ -594,12 +587,11 @@ class _Reader:
     def _read_join(self, *, in_brackets: bool = False) -> None:
         first = self.token
         words = []
-        while self.look() != "join":
+        while not self.take("join"):
             if self.look() not in _JOINS | {"outer"}:
                 self.fail("JOIN is missing")
             words.append(self.look())
             self.at += 1
-        self.at += 1
         for word, why in {
             "cross": "CROSS JOIN is not possible: each row refers to one row of a lookup, by its key",
             "natural": "NATURAL is not possible: a column that a table gains would change the join; write ON or USING",

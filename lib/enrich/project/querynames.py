@@ -318,8 +318,7 @@ class _Resolver:
                 return None
         if tokens[0].lower not in _COALESCING or find_end(tokens, 1) != len(tokens) - 1:
             return None
-        inside = [self._mark_tokens(each, scope) if each else None for each in split_top(tokens[2:-1], ",")]
-        return _unite(inside)
+        return _unite([self._mark_tokens(each, scope) if each else None for each in split_top(tokens[2:-1], ",")])
 
     def _require(self, tokens: Tokens, scope: list[str], at: int) -> _Side:
         if self.at_a_glance:
@@ -641,9 +640,7 @@ def _has_bare_names(tokens: Tokens) -> bool:
 def _list_conjuncts(tokens: Tokens) -> list[Tokens]:
     """Return the parts of a condition that AND joins, without the parentheses around each."""
     parts = split_top(strip_parentheses(tokens), "and")
-    if len(parts) == 1:
-        return [strip_parentheses(tokens)]
-    return [each for part in parts for each in _list_conjuncts(part)]
+    return parts if len(parts) == 1 else [each for part in parts for each in _list_conjuncts(part)]
 
 
 def _split_equality(tokens: Tokens) -> list[Tokens]:
