@@ -246,15 +246,14 @@ class Compiler:
 
     def check_names(self, names: Iterable[str], place: str) -> None:
         """Refuse target columns that no table can hold, or the quarantine has, and pairs that differ in case."""
-        seen: dict[str, str] = {}
+        seen, mends = dict[str, str](), _RENAME[JOBS[self.job.kind].selects]
         for name in names:
             where = (place, name) if place == "select" else (place,)
             if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
                 message = f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}"
-                self.fault(f"{message}; {_RENAME[JOBS[self.job.kind].selects]}", *where)
+                self.fault(f"{message}; {mends}", *where)
             if user := RESERVED_COLUMNS.get(name.lower()):
-                message = f"the target column {name!r} is a column of {user}"
-                self.fault(f"{message}; {_RENAME[JOBS[self.job.kind].selects]}", *where)
+                self.fault(f"the target column {name!r} is a column of {user}; {mends}", *where)
             if (same := seen.get(name.lower())) is not None:
                 self.fault(f"target columns {same!r} and {name!r} are one name for Spark; rename one", *where)
             seen[name.lower()] = name
@@ -279,9 +278,8 @@ class Compiler:
                 if find(name, table := self.tables[alias]) is None:
                     message = f"the private column {name!r} is not a column of {alias!r}{did_you_mean(name, table)}"
                     self.fault(message, "sources", alias, "columns", name)
-        private = (
-            {*list_private_columns(job, spec)} if job.columns or any(s.columns for s in job.sources.values()) else ()
-        )
+        says_some = job.columns or any(source.columns for source in job.sources.values())
+        private = list_private_columns(job, spec) if says_some else ()
         for name in dict.fromkeys((*spec.identity, *spec.right_identity, *job.target.cluster_by)):
             if name in private:
                 clusters = name in job.target.cluster_by

@@ -134,9 +134,7 @@ def load_project(
             job._tree = tree
             jobs[stem] = job
     suites = reader.suites(trees, all_suites=all_suites)
-    project = None
-    if settings is not None:
-        project = Project(reader.base, target, settings, jobs, suites, tuple(deployments))
+    project = None if settings is None else Project(reader.base, target, settings, jobs, suites, tuple(deployments))
     reader.faults += check_tables(trees, reader.base, project)
     if reader.faults or project is None:
         short = dict.fromkeys(Fault(_MORE.sub(r"\1...", each.message), each.where) for each in reader.faults)

@@ -113,7 +113,10 @@ class _Types:
             return self._compute(node)
         if (wanted := self._reading.cast_to(node)) is not None:
             return read_ddl_type(wanted)
-        kind = None if name in ("Column", "Literal") else self.get(node.this)
+        own = {"Case": self._type_case, "Literal": self._type_literal, "Anonymous": self._type_call}.get(name)
+        if own is not None:
+            return own(node)
+        kind = self.get(node.this)
         match name:
             case "DPipe":
                 kind = _join_texts([kind, self.get(node.expression)])
@@ -129,10 +132,6 @@ class _Types:
                     self._refuse(node, f"{_name(kind)} has no elements")
                 nested = kind if isinstance(kind, dict) else {}
                 kind = nested.get("elementType", nested.get("valueType"))
-            case "Case" | "Literal" | "Anonymous":
-                kind = {"Case": self._type_case, "Literal": self._type_literal, "Anonymous": self._type_call}[name](
-                    node
-                )
             case other if other != "Paren":
                 kind = None
         return kind

@@ -205,11 +205,9 @@ class _Reader:
         self.check_properties(event, line)
         if isinstance(event, yaml.ScalarEvent):
             if event.style is not None:  # quoted: it cannot be anything but text
-                if event.style == "|":
-                    begins = line  # the block's first line is behind this one
-                    inside = (each for each in self.text.split("\n")[begins:] if each.strip())
-                    first = next(inside, "")
-                    self.blocks[path] = begins + 1, len(first) - len(first.lstrip(" "))
+                if event.style == "|":  # the block's first line is behind this one
+                    first = next((each for each in self.text.split("\n")[line:] if each.strip()), "")
+                    self.blocks[path] = line + 1, len(first) - len(first.lstrip(" "))
                 return self.join_surrogates(event.value, line)
             value = resolve_scalar(event.value)
             if not isinstance(value, str):

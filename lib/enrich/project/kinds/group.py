@@ -48,9 +48,8 @@ class Part:
 
     def spell(self, function: str | None = None) -> str:
         """Write it, or another function of the same, for people."""
-        condition = f" FILTER (WHERE {self.condition})" if self.condition is not None else ""
-        of = self.column or self.argument or "*"
-        return f"{function or self.function}({'DISTINCT ' * self.is_distinct}{of}){condition}"
+        call = Aggregate(function or self.function, self.is_distinct, (), ())
+        return call.write(self.column or self.argument or "*", self.condition)
 
 
 @dataclass(frozen=True)

@@ -72,12 +72,11 @@ class Interval(JoinSyntax):
         compiler.refer(alias, join.at or "", time, "at")
         kind = compiler.tables[alias].get(time)
         bounds: tuple[Decimal, Decimal] | str = (Decimal(0), Decimal(0))
-        if kind is not None:
-            if is_time(kind):
-                bounds = _scale_bounds(join.between or (), str(kind))
-            else:
-                message = f"{time!r} of {alias!r} is {name_of(kind)}; a time is a date, a timestamp or a number"
-                compiler.fault(message, "join", alias, "time")
+        if kind is not None and is_time(kind):
+            bounds = _scale_bounds(join.between or (), str(kind))
+        elif kind is not None:
+            message = f"{time!r} of {alias!r} is {name_of(kind)}; a time is a date, a timestamp or a number"
+            compiler.fault(message, "join", alias, "time")
         if isinstance(bounds, str):
             compiler.fault(f"{bounds}, not {list(join.between or ())}", "join", alias, "between")
             bounds = (Decimal(0), Decimal(0))

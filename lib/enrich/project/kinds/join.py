@@ -45,7 +45,31 @@ class Joins(JobSyntax):
         """
         from enrich.project.kinds import JOINS
 
-        return _write_query(spec, sources) if all(JOINS[step.kind].in_sql for step in spec.steps) else None
+        if not all(JOINS[step.kind].in_sql for step in spec.steps):
+            return None
+
+        def name_table(alias: str) -> str:
+            return alias if sources[alias] == alias else f"{spell_name(sources[alias])} AS {alias}"
+
+        members = [spec.driving]
+        lines = [f"FROM {name_table(spec.driving)}"]
+        for step in spec.steps:
+            key = spec.sources[step.alias].key
+            if step.shares_key:
+                ours = [_write_key(spec, members, part) for part in range(len(key))]
+            else:
+                ours = [_write(spec, members, text) for text in step.on]
+            pairs = [f"{our} = {step.alias}.{spell_name(their)}" for our, their in zip(ours, key, strict=True)]
+            lines.append(f"{_WORDS[step.how]} {name_table(step.alias)} ON {' AND '.join(pairs)}")
+            if step.shares_key:
+                members.append(step.alias)
+        columns = []
+        for each in spec.outputs:
+            text, name = _write(spec, members, each.expression), spell_name(each.name)
+            columns.append(text if text.rpartition(".")[2] == name else f"{text} AS {name}")
+        if spec.where is not None:
+            lines.append(f"WHERE {_write(spec, members, spec.where)}")
+        return "\n".join(["SELECT " + ",\n       ".join(columns), *lines])
 
     def find_origins(self, spec: JoinSpec) -> ColumnSources:
         """Follow its expressions."""
@@ -77,31 +101,6 @@ def _follow(spec: JoinSpec, paths: Iterable[tuple[str, ...]]) -> Iterator[Source
             yield from ((alias, name) for name in spec.sources[alias].columns)
         elif alias in spec.sources and rest:
             yield alias, find(rest[0], spec.sources[alias].columns) or rest[0]
-
-
-def _write_query(spec: JoinSpec, sources: Mapping[str, str]) -> str:
-    def name_table(alias: str) -> str:
-        return alias if sources[alias] == alias else f"{spell_name(sources[alias])} AS {alias}"
-
-    members = [spec.driving]
-    lines = [f"FROM {name_table(spec.driving)}"]
-    for step in spec.steps:
-        key = spec.sources[step.alias].key
-        if step.shares_key:
-            ours = [_write_key(spec, members, part) for part in range(len(key))]
-        else:
-            ours = [_write(spec, members, text) for text in step.on]
-        pairs = [f"{our} = {step.alias}.{spell_name(their)}" for our, their in zip(ours, key, strict=True)]
-        lines.append(f"{_WORDS[step.how]} {name_table(step.alias)} ON {' AND '.join(pairs)}")
-        if step.shares_key:
-            members.append(step.alias)
-    columns = []
-    for each in spec.outputs:
-        text, name = _write(spec, members, each.expression), spell_name(each.name)
-        columns.append(text if text.rpartition(".")[2] == name else f"{text} AS {name}")
-    if spec.where is not None:
-        lines.append(f"WHERE {_write(spec, members, spec.where)}")
-    return "\n".join(["SELECT " + ",\n       ".join(columns), *lines])
 
 
 def _write_key(spec: JoinSpec, members: Iterable[str], part: int) -> str:
