@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.answers import near_misses, reasons
-from enrich.answers.opened_job import Inquiry, Side, list_sides
+from enrich.answers.opened_job import Inquiry, Side, list_sides, write_keys
 from enrich.answers.reasons import Reason
 from enrich.base.errors import EnrichError
 from enrich.base.names import find_quarantine
@@ -26,7 +26,7 @@ from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, TEXT_TYPE, WEIGHT, Affected, Step, name_reference
 from enrich.delta import reads, tables
 from enrich.frames import join, normalise
-from enrich.frames.columns import drop_nulls, has_null, name_parts, unite, write_keys
+from enrich.frames.columns import drop_nulls, has_null, name_parts, unite
 from enrich.frames.join import VERDICT
 from enrich.joins import find_kind
 from enrich.operations.workplace import Workplace

@@ -27,7 +27,7 @@ from enrich.base.errors import ConfigError
 from enrich.base.failures import EXPECTATIONS, require_extra
 from enrich.base.spec import quote
 from enrich.base.suites import SuiteRule
-from enrich.frames.columns import has_null, unite, write_keys
+from enrich.frames.columns import has_null, unite
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import require_target
@@ -184,7 +184,7 @@ def _explain(
             rules_of.setdefault(name, []).append(index)
     facts = [F.when(F.col(RULE).isin(indexes), F.col(name)).alias(name) for name, indexes in rules_of.items()]
     # The key as `enrich why` reads it.
-    key = F.array(*write_keys(rows, side.names).values()).alias(_KEY)
+    key = F.array(*opened_job.write_keys(rows, side.names).values()).alias(_KEY)
     combination = F.to_json(F.struct(*facts)) if facts else F.lit("")
     rows = rows.select(RULE, *facts, key, combination.alias(COMBINATION), *side.names)
     rows = run.keep(rows) if most else rows

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from enrich.base import hints
@@ -15,10 +14,10 @@ from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.result import Proof
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of
-from enrich.base.spec import FAILED_COLUMN, CompiledJob, quote
+from enrich.base.spec import FAILED_COLUMN, DataType, quote
 from enrich.delta import tables
 from enrich.operations.loading import choose_jobs
-from enrich.operations.workplace import Workplace, check_sources
+from enrich.operations.workplace import Workplace, check_sources, has_mapping
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
 from enrich.progress.cursor import TargetState, read_record
 from enrich.progress.decision import decide_plan
@@ -154,14 +153,13 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         is_mapped = isinstance(target := project.location(job.target.table), CatalogName)  # or maybe so
         if not offline and isinstance(target, str):  # at both places may be something that is not this job's
             try:
-                is_mapped = workplace.target(job)[0].is_mapped
+                is_mapped = has_mapping(workplace.target(job)[0])
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("target")))
         columns = {alias: table.columns for alias, table in found.items()}
         if len(found) == len(places):
             outside = {alias: table for alias, table in found.items() if places[alias] not in selected}
-            compile_it = partial(compile_job, job, columns, check_types, is_mapped=is_mapped)
-            faults += _check_job(project, job, outside, compile_it)
+            faults += _check_job(project, job, outside, columns, is_mapped=is_mapped)
         else:  # of sources that other jobs write, the columns that the files of these name are known
             chosen = {alias: selected.get(place) for alias, place in places.items()}
             known: dict[str, Collection[str]] = {alias: each for alias, each in chosen.items() if each is not None}
@@ -223,16 +221,21 @@ def show_proof(proof: Proof | None) -> dict[str, Any] | None:
 
 
 def _check_job(
-    project: Project, job: Job, outside: dict[str, tables.TableState], compile_it: Callable[[], CompiledJob]
+    project: Project,
+    job: Job,
+    outside: dict[str, tables.TableState],
+    columns: dict[str, dict[str, DataType]],
+    *,
+    is_mapped: bool,
 ) -> list[Fault]:
-    """Compile a job, and hold its suite against it; ``outside`` are its sources that no job writes."""
+    """Compile a job; ``outside`` are its sources that no job writes, ``columns`` those of all its sources."""
     faults: list[Fault] = []
     try:
         check_sources(job, outside, {})
     except ConfigError as error:
         faults += error.faults
     try:
-        plan = compile_it()
+        plan = compile_job(job, columns, check_types, is_mapped=is_mapped)
     except ConfigError as error:
         return faults + list(error.faults)
     suite = project.suite(job)

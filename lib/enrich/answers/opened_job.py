@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from enrich.answers.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
 from enrich.base.errors import RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.spec import Affected, JobSpec, Step, name_left_key, name_right_key
 from enrich.delta import tables
-from enrich.frames.columns import take_column
+from enrich.frames.columns import make_comparable, take_column, write_key
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
@@ -160,3 +161,9 @@ def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
     if side.right is not None and "key" in used:
         used.add(spec.driving)
     return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]
+
+
+def write_keys(rows: DataFrame, names: Sequence[str]) -> dict[str, Column]:
+    """Return the parts of a key, by their names, as texts: one for equal values. Python has not all dates."""
+    kinds = {name: rows.schema[name].dataType for name in names}
+    return {name: write_key(make_comparable(F.col(name), kind), kind) for name, kind in kinds.items()}

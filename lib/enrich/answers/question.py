@@ -26,7 +26,7 @@ from enrich.base.errors import ConfigError, EnrichError, suggest
 from enrich.base.schemas import find, name_of
 from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
 from enrich.frames import difference, normalise
-from enrich.frames.columns import drop_nulls, name_parts, write_keys
+from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.project import Project
@@ -136,7 +136,7 @@ def explain(
 def _read_by_key(frame: DataFrame, side: Side) -> dict[tuple[object, ...], Sequence[Any]]:
     """Return key -> the other values of a frame's row; the key's parts are its first columns."""
     width = len(side.names)
-    return {row[:width]: row[width:] for row in frame.withColumns(write_keys(frame, side.names)).collect()}
+    return {row[:width]: row[width:] for row in frame.withColumns(opened_job.write_keys(frame, side.names)).collect()}
 
 
 def cast_key(
@@ -159,7 +159,7 @@ def cast_key(
 
 def check_keys(keys: DataFrame, side: Side) -> list[tuple[object, ...]]:
     """Return the keys of a frame as texts; a null in one is a text that is none of the column's type."""
-    found = [tuple(row) for row in keys.withColumns(write_keys(keys, keys.columns)).collect()]
+    found = [tuple(row) for row in keys.withColumns(opened_job.write_keys(keys, keys.columns)).collect()]
     for identity, kind, *values in zip(side.identity, keys.schema, *found, strict=True):
         if None in values:
             told = f"the text for the key column {identity!r} is not of type {kind.dataType.simpleString()}"

@@ -20,6 +20,7 @@ from pyspark.sql.types import StructField
 from enrich.base import hints
 from enrich.base.errors import EnvironmentFault
 from enrich.base.failures import find_lack
+from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
 from enrich.delta import tables
 
@@ -52,7 +53,11 @@ def read_snapshot(
     there is no such column.
     """
     rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
-    return _take_columns(rows, columns, like, places=places)
+    place = []
+    if places and not any(name.lower() == "_metadata" for name in rows.columns):
+        metadata = F.col("_metadata")
+        place = [F.struct(metadata.file_path.alias(FILE), metadata.row_index.alias(ROW)).alias(PLACE)]
+    return _take_columns(rows, columns, like, *place)
 
 
 def read_files(
@@ -77,22 +82,15 @@ def read_files(
         return read_snapshot(spark, uri, version, columns, like=like)
 
 
-def _take_columns(
-    rows: DataFrame, columns: Sequence[str], like: DataFrame | None, *, places: bool = False
-) -> DataFrame:
-    known = {name.lower() for name in rows.columns}
+def _take_columns(rows: DataFrame, columns: Sequence[str], like: DataFrame | None, *more: Column) -> DataFrame:
+    known = set() if like is None else {name.lower() for name in rows.columns}
 
     def read(name: str) -> Column:
         if like is not None and name.lower() not in known:
             return F.lit(None).cast(like.schema[name_inside(name)].dataType)
         return F.col(quote(name))
 
-    metadata = F.col("_metadata")
-    place = F.struct(metadata.file_path.alias(FILE), metadata.row_index.alias(ROW)).alias(PLACE)
-    found = rows.select(
-        *[read(name).alias(name_inside(name)) for name in columns],
-        *([place] if places and "_metadata" not in known else []),
-    )
+    found = rows.select(*[read(name).alias(name_inside(name)) for name in columns], *more)
     return found if like is None else fit_rows(found, {each.name: each.dataType for each in like.schema.fields})
 
 
@@ -154,8 +152,7 @@ def read_change_feed(
 ) -> DataFrame:
     """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added, as the snapshots have it.
 
-    Out: ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``. What the window's end does
-    not have yet, of what ``like`` has, is null.
+    Out: ``columns``, ``WEIGHT`` (-1: removed, +1: added) and ``COMMIT``. What the end lacks, and ``like`` has, is null.
 
     Delta's reader hands each row through objects of Java, which changes some (docs/adr/0029-rows-of-feeds.md). So it
     only checks the range and chooses the schema; the rows are read by what it reads them with itself.
@@ -170,7 +167,7 @@ def read_change_feed(
             raise PySparkException(f"{uri} has other partition columns since version {window[1]}")
     else:
         try:
-            there = [name for name in columns if name.lower() in {*map(str.lower, feed.columns)}]
+            there = columns if like is None else [name for name in columns if find(name, feed.columns)]
             feed = _read_behind(spark, feed, window[1], [*there, _CHANGE, _VERSION], exact=like is not None)
         except (Py4JJavaError, Py4JNetworkError):
             raise
@@ -180,8 +177,7 @@ def read_change_feed(
                 hint=f"`{hints.doctor()}` shows the versions; docs/install.md says which ones work together",
             ) from error
     weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
-    rows = _take_columns(feed, [*columns, _CHANGE, _VERSION], like).withColumn(WEIGHT, weight)
-    return rows.withColumn(COMMIT, F.col(_VERSION)).drop(_CHANGE, _VERSION)
+    return _take_columns(feed, columns, like, weight.alias(WEIGHT), F.col(_VERSION).alias(COMMIT))
 
 
 def forget_past(frame: DataFrame) -> DataFrame:

@@ -402,6 +402,7 @@ class Told(NamedTuple):
 
     lost: tuple[int, ...] = ()
     repartitioned: tuple[int, ...] = ()
+    redefined: tuple[int, ...] = ()  # those that say what columns there are
 
     @property
     def is_whole(self) -> bool:
@@ -411,7 +412,7 @@ class Told(NamedTuple):
 
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
     """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, else the log's."""
-    lost, changed, before = [], [], partitions
+    lost, changed, redefined, before = [], [], [], partitions
     for version in range(window[0] + 1, window[1] + 1):
         found = actions(uri, version, "metaData")
         if found is None:
@@ -424,7 +425,8 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
             if version > 0 and (before is None or set(before) != set(now)):
                 changed.append(version)
             before = now
-    return Told(tuple(lost), tuple(changed))
+            redefined.append(version)
+    return Told(tuple(lost), tuple(changed), tuple(redefined))
 
 
 def keeps_columns(uri: str, version: int, used: Collection[str] | None = None) -> bool:
@@ -432,17 +434,19 @@ def keeps_columns(uri: str, version: int, used: Collection[str] | None = None) -
     before, after = state_at(uri, version - 1), state_at(uri, version)
     if before is None or after is None or before.table_id != after.table_id:
         return False
-    names = [name for name in before.columns if used is None or name in used]
-    kept = all(name in after.columns and keeps_values(before.columns[name], after.columns[name]) for name in names)
-    kept = kept and before.has_change_feed and after.has_change_feed
-    kept = kept and all(after.chars.get(name) == before.chars.get(name) for name in names)
-    return kept and all(before.layout[name].items() <= after.layout[name].items() for name in names)
+    return (before.has_change_feed and after.has_change_feed) and all(
+        name in after.columns
+        and keeps_values(kind, after.columns[name])
+        and before.chars.get(name) == after.chars.get(name)
+        and before.layout[name].items() <= after.layout[name].items()
+        for name, kind in before.columns.items()
+        if used is None or name in used
+    )
 
 
-def list_reshaped(uri: str, window: tuple[int, int]) -> list[int]:
-    """Return the commits of a window after which a column has gone or has another type: no feed reaches across them."""
-    versions = [version for version in range(window[0] + 1, window[1] + 1) if actions(uri, version, "metaData")]
-    return [each for each in versions if not keeps_columns(uri, each)]
+def list_apart(uri: str, told: Told) -> list[int]:
+    """Return the commits across which no feed reaches: other partition columns, or a column is gone or retyped."""
+    return sorted({*told.repartitioned, *[each for each in told.redefined if not keeps_columns(uri, each)]})
 
 
 def find_damage(uri: str, version: int) -> int | None:

@@ -66,12 +66,6 @@ def write_key(part: Column, kind: SparkType) -> Column:
     return F.hex(part) if isinstance(kind, T.BinaryType) else part.cast("string")
 
 
-def write_keys(rows: DataFrame, names: Sequence[str]) -> dict[str, Column]:
-    """Return the parts of a key, by their names, as texts: one for equal values. Python has not all dates."""
-    kinds = {name: rows.schema[name].dataType for name in names}
-    return {name: write_key(make_comparable(F.col(name), kind), kind) for name, kind in kinds.items()}
-
-
 def aggregate(frame: DataFrame, *columns: Column | str) -> Row:
     """Compute aggregates over all rows of a frame; a text takes one call into the JVM, a column one for each part."""
     found = frame.agg(*[F.expr(each) if isinstance(each, str) else each for each in columns]).first()

@@ -267,7 +267,7 @@ def _read_images(
             hint=f"run `{hints.plan(spec.job)}` to see what can be read",
         )
     feeds, compared, start = [], [], ends[0]
-    apart = sorted({*told.repartitioned, *tables.list_reshaped(uri, ends)})
+    apart = tables.list_apart(uri, told)
     like = reads.read_snapshot(run.session, uri, ends[1], names) if apart else None
     for version in (*apart, ends[1] + 1):
         if start < version - 1:

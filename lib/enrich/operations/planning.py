@@ -376,7 +376,7 @@ def _measure_feed(plan: Plan, alias: str, there: Extent) -> Extent:
         from enrich.steps.source_changes import keeps_layout, read_range
 
         told, inside = read_range(plan, alias, (first, last)), {*range(first + 1, last + 1)}
-        apart = {*told.repartitioned, *tables.list_reshaped(uri, (first, last))} if plan.spec.remembers else set()
+        apart = {*tables.list_apart(uri, told)} if plan.spec.remembers else set()
         if not plan.spec.remembers and not (told.is_whole and keeps_layout(plan, alias, (first, last))):
             apart, inside = {last}, set()
         found += sum((there + there for _ in apart), Extent())

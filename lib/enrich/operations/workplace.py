@@ -55,6 +55,11 @@ def check_free(job: Job, uri: str | None) -> None:
         )
 
 
+def has_mapping(target: TargetState) -> bool:
+    """Tell whether a target is there and has column mapping, with which a field may have any name."""
+    return target.table is not None and target.table.properties.get("delta.columnMapping.mode", "none") != "none"
+
+
 def check_sources(job: Job, tables: Mapping[str, TableState], makers: Mapping[str, str]) -> None:
     """Refuse sources without change feed, and histories whose feed Delta cannot read, with what mends it.
 
@@ -240,7 +245,7 @@ class Workplace:
         schemas = {alias: table.columns for alias, table in pinned.items()}
         if target.cursor is not None and target.table is not None and not options.full_refresh:
             continuity.check_columns(job.job, schemas, target.cursor)
-        compiled = compile_job(job, schemas, is_mapped=target.is_mapped)
+        compiled = compile_job(job, schemas, is_mapped=has_mapping(target))
         fed = latest
         if options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
             fed = {alias: each for alias, each in latest.items() if makers.get(alias) not in {*self.chosen} - {job.job}}
@@ -288,7 +293,7 @@ class Workplace:
         if opened.compiled.complete:
             return opened
         schemas = {alias: table.columns for alias, table in opened.tables.items()}
-        compiled = compile_job(opened.job, schemas, partial(find_type, own), is_mapped=opened.target.is_mapped)
+        compiled = compile_job(opened.job, schemas, partial(find_type, own), is_mapped=has_mapping(opened.target))
         return replace(opened, compiled=compiled)
 
     def fit(self, plan: Plan, own: SparkSession) -> Plan:

@@ -256,8 +256,7 @@ def find_feed_start(
         if has_schema and not tables.keeps_columns(uri, version, used):
             break
         # Where Delta's feed would say null, or ends, the snapshots at both sides are compared.
-        ends = (version - 1, version)
-        if has_schema and (tables.list_reshaped(uri, ends) or tables.read_range(uri, ends).repartitioned):
+        if has_schema and tables.list_apart(uri, tables.read_range(uri, (version - 1, version))):
             if missing or before or not (_can_open(uri, version - 1) and _can_open(uri, version)):
                 break
         elif not _has_files(uri, found):

@@ -159,11 +159,6 @@ class TargetState:
         return {} if self.cursor is None else self.cursor.sources
 
     @property
-    def is_mapped(self) -> bool:
-        """True when the table is there and has column mapping, with which a field may have any name."""
-        return self.table is not None and self.table.properties.get("delta.columnMapping.mode", "none") != "none"
-
-    @property
     def held(self) -> Proof | None:
         """The proof of the quarantine's rows, of none where there is no quarantine; None where nobody knows it."""
         there, cursor = self.quarantine, self.cursor

@@ -325,8 +325,7 @@ class Plan(OpenJob):
         for alias, each in self.window.items():
             if each.gap is not None:
                 said = f"rows may be missing or outdated until `{hints.repair(job)}` or a full refresh"
-                if self.job.remembers:
-                    said = f"what differs is recorded as a change of version {each.gap[1]}"
+                said = f"what differs is recorded as a change of version {each.gap[1]}" if self.job.remembers else said
                 left_out = f"versions {each.gap[0] + 1} to {each.gap[1]} of source {alias} are left out"
                 log.warning("%s: %s: %s", job, left_out, said)
 

@@ -41,8 +41,7 @@ def compile_job(
     job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None, *, is_mapped: bool = False
 ) -> CompiledJob:
     """Resolve a job against its tables: alias -> column -> Delta type; a ConfigError has every fault with its line."""
-    compiler = Compiler(rewrite(job, tables) if job.query else job, tables, typer=typer)
-    compiler.is_mapped = is_mapped
+    compiler = Compiler(rewrite(job, tables) if job.query else job, tables, typer=typer, is_mapped=is_mapped)
     compiled = JOBS[job.kind].compile(compiler)
     compiler.check_declared(compiled.spec)
     if compiler.faults:
@@ -104,8 +103,11 @@ class Compiler:
         tables: Mapping[str, dict[str, DataType]] | None,
         names: Mapping[str, Collection[str]] | None = None,
         typer: Typer | None = None,
+        *,
+        is_mapped: bool = False,
     ) -> None:
-        self.job, self.is_mapped = job, False  # whether the target is there and has column mapping
+        self.job = job
+        self.is_mapped = is_mapped  # whether the target is there and has column mapping
         self.open = tables is None  # only the file is looked at: every column exists, but where ``names`` knows better
         self.tables: Mapping[str, dict[str, DataType]] = tables or {alias: {} for alias in job.sources}
         self.names = names or {}

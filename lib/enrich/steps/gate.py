@@ -90,8 +90,9 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
         hint = "correct the rows or the rule and run again; the target is unchanged"
         hint += f". If the change is intended, accept it once: `{accepting}`"
     else:
-        doubled = [plan.spec.sources[each.source or ""] for each in closed_by if each.expectation == KEY_UNIQUE]
-        queries = [_list_doubled(plan, source) for source in doubled if not source.normalise]
+        doubled = {each.source for each in closed_by if each.expectation == KEY_UNIQUE}
+        sources = [each for each in plan.spec.sources.values() if each.alias in doubled and not each.normalise]
+        queries = [_list_doubled(plan, each) for each in sources]
         what = f"the rows, whose keys `{queries[0]}` lists" if queries else "the rows or the rule"
         hint = f"the target is unchanged: correct {what}, then run `{hints.run(result.job, plan.asked)}`"
     return replace(

@@ -187,7 +187,7 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[t
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
     from enrich.answers import evidence, opened_job
     from enrich.base.spec import name_left_key, quote
-    from enrich.frames.columns import drop_nulls, write_keys
+    from enrich.frames.columns import drop_nulls
     from enrich.steps.run import read_target
 
     workplace, plan = opened_job.open_recorded(project, name, spark)
@@ -204,7 +204,7 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[t
         found = evidence.find_reasons(run, asked)
         pairs = [
             (tuple(row[: len(names)]), found.get(tuple(row[len(names) :])))
-            for row in keys.select(*names, *write_keys(keys, names).values()).collect()
+            for row in keys.select(*names, *opened_job.write_keys(keys, names).values()).collect()
         ]
         return {key: told for key, told in pairs if told is not None}
 
