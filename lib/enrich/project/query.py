@@ -188,7 +188,7 @@ def split_top(tokens: Tokens, *words: str) -> list[Tokens]:
     parts, start, depth, between = [], 0, 0, False
     for place, token in enumerate(tokens):
         word = token.lower
-        depth += _DEPTHS.get(word, 0)
+        depth = max(0, depth + _DEPTHS.get(word, 0))  # a column may be called end
         if depth == 0 and word == "between":
             between = True
         elif depth == 0 and word in words:
@@ -407,7 +407,9 @@ class _Reader:
         while (token := self.token).type != "end":
             word, before = token.lower, self.tokens[self.at - 1] if self.at > start else None
             closed = before is not None and is_operand(before)
-            if not opened and (word in ends or (word == ")" and in_brackets) or (closed and self._ends_here())):
+            compares = word == "from" and self.look(-1) == "distinct"
+            ends_here = word in ends or (word == ")" and in_brackets) or (closed and self._ends_here())
+            if not opened and not compares and ends_here:
                 break
             if word in ("(", "["):
                 if self.look(1) in (*_SELECTS, "from"):
@@ -419,7 +421,7 @@ class _Reader:
                 opened.append((word, self.at))
             elif word in (")", "]") or (word == "end" and opened and opened[-1][0] == "case"):
                 self._close(opened)
-            elif word == "from" and opened and self.look(-1) != "distinct":
+            elif word == "from" and opened and not compares:
                 called = self.tokens[opened[-1][1]].lower  # of extract(year from x), for instance
                 if opened[-1][0] != "(" or "from" not in SEPARATORS.get(called, ()):
                     self.fail(f"{_ENDS[opened[-1][0]]} is missing before FROM")
@@ -453,8 +455,7 @@ class _Reader:
         """Tell whether a clause or a join begins behind an operand."""
         word, after = self.look(), self.look(1)
         if word in ("from", "where", "on", "using", "|"):
-            distinct = word == "from" and self.look(-1) == "distinct" and self.look(-2) in ("is", "not")
-            return not distinct and (word != "|" or after == ">")
+            return word != "|" or after == ">"
         if word in _JOINS:
             return self._begins_join()
         return word in _BEHIND and self._find_clause() is not None and after not in (".", "(")
@@ -631,7 +632,7 @@ def _find_alias(tokens: Tokens) -> int | None:
     for place, token in enumerate(tokens):
         word = token.lower
         before = tokens[place - 1] if place else None
-        depth += _DEPTHS.get(word, 0)
+        depth = max(0, depth + _DEPTHS.get(word, 0))
         if depth or before is None:
             in_interval = False
             continue

@@ -37,15 +37,15 @@ def corpus() -> dict[str, Any]:
     return found
 
 
-@cache
-def columns() -> dict[str, dict[str, Any]]:
-    tables = corpus()["tables"].items()
-    return {name: {c: read_ddl_type(kind) for c, kind in table["columns"].items()} for name, table in tables}
+SPANS = {"spans": {"key": "id", "columns": dict.fromkeys(("id", "start", "end", "from", "to", "case", "n"), "int")}}
+"""Everyday names that are keywords elsewhere."""
 
 
-def read(parts: dict[str, Any], sources: dict[str, str]) -> tuple[CompiledJob | None, list[Fault]]:
-    """Compile a job as a project does: its file alone, and then over its tables."""
-    known = corpus()["tables"]
+def read(
+    parts: dict[str, Any], sources: dict[str, str], known: dict[str, Any] | None = None
+) -> tuple[CompiledJob | None, list[Fault]]:
+    """Compile a job as a project does: its file alone, and then over its tables, those of the corpus by default."""
+    known = known or corpus()["tables"]
     told = {alias: {"table": table, "key": known[table]["key"]} for alias, table in sources.items()}
     value = {"job": "q", "sources": told, "target": {"table": "q"}, **parts}
     tree, faults = expand_query(Tree("q", value, {}, {}, {("query",): (1, 0)}))
@@ -57,7 +57,9 @@ def read(parts: dict[str, Any], sources: dict[str, str]) -> tuple[CompiledJob | 
         return None, faults
     job._tree = tree
     try:
-        compiled = compile_job(job, {alias: columns()[each.table] for alias, each in job.sources.items()}, check_types)
+        shapes = {alias: known[each.table]["columns"] for alias, each in job.sources.items()}
+        columns = {alias: {name: read_ddl_type(kind) for name, kind in each.items()} for alias, each in shapes.items()}
+        compiled = compile_job(job, columns, check_types)
     except ConfigError as error:
         return None, list(error.faults)
     return compiled, check_file(job)
@@ -111,6 +113,40 @@ def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dic
     place = f"q:{entry['line']}:{entry['column']}"
     said = [fault.message.lower() for fault in faults if fault.where == place]
     assert any(all(str(word).lower() in each for word in entry["says"]) for each in said), faults
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("a.end - a.start", "coalesce(a.end, 1)", "CASE WHEN a.n > a.end THEN a.case END", "a.from", "a.to - a.from"),
+        *("a.n IS DISTINCT FROM 3", "a.n IS NOT DISTINCT FROM a.start", "(a.n IS DISTINCT FROM a.from)", "position('1' IN a.to)"),
+    ],
+)
+def test_a_name_behind_a_dot_is_no_keyword(text: str) -> None:
+    named, faults = read({"query": f"SELECT a.id, {text} AS c FROM spans AS a"}, {"spans": "spans"}, SPANS)
+    assert (named is not None, faults) == (True, [])
+    assert named is not None
+    select = {"id": "a.id", "c": text}
+    same, faults = read({"from": "a", "select": select}, {"a": "spans"}, SPANS)
+    assert (same is not None, faults) == (True, [])
+    assert same is not None
+    assert named.meaning == same.meaning
+    grouped = f"SELECT a.end, max({text}) AS c FROM spans a GROUP BY a.end"
+    assert read({"query": grouped}, {"spans": "spans"}, SPANS)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT id, end - start AS c FROM spans", "'end' is not allowed here; put it into backticks"),
+        ("SELECT id, n COLLATE UTF8_LCASE AS c FROM spans", "COLLATE is of collations, and text is compared by its bytes; it is not allowed"),
+        ("SELECT id, CAST(n AS STRING COLLATE UTF8_LCASE) AS c FROM spans", "COLLATE is of collations"),
+        ("SELECT id, collate('a', 'UTF8_LCASE') AS c FROM spans", "it is of collations"),
+    ],
+)
+def test_what_no_expression_has_is_told_as_what_it_is(text: str, said: str) -> None:
+    _, faults = read({"query": text}, {"spans": "spans"}, SPANS)
+    assert said in " ".join(f"{each.message}" for each in faults)
 
 
 def test_a_name_in_backticks_does_not_end_a_condition_in_parentheses() -> None:

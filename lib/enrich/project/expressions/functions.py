@@ -109,6 +109,7 @@ SEPARATORS = {
     "substr": split_words("from for"),
     "substring": split_words("from for"),
     "overlay": split_words("placing from for"),
+    "position": split_words("in"),
 }
 
 # A cast may name these, and array<…>, map<…> and struct<…> of them.
@@ -170,6 +171,7 @@ _NOT_ALLOWED = (
         "depends on who runs the job, where, or from which files it reads: the row would change without its sources",
         "take the value from a column",
     ),
+    ("collate", "is of collations, and text is compared by its bytes", "compare what lower(...) makes of both sides"),
 )
 _WHY = {name: (why, instead) for names, why, instead in _NOT_ALLOWED for name in names.split()}
 

@@ -23,19 +23,19 @@ class ExpressionError(ConfigError):
 class Token:
     """One piece of the text, as written."""
 
-    type: str  # word (name or keyword), quoted (name in backticks), string, number, op, end
+    type: str  # word (name or keyword), quoted (name in backticks or behind a dot), string, number, op, end
     text: str
     start: int
 
     @property
     def lower(self) -> str:
-        """The word or operator in lower case; empty for names in backticks and literals, which are never keywords."""
+        """The word or operator in lower case; empty for quoted names and literals, which are never keywords."""
         return self.text.lower() if self.type in ("word", "op") else ""
 
     @property
     def name(self) -> str:
         """The name that a ``word`` or ``quoted`` token stands for."""
-        return self.text[1:-1].replace("``", "`") if self.type == "quoted" else self.text
+        return self.text[1:-1].replace("``", "`") if self.text[:1] == "`" else self.text
 
 
 # Doubled quotes are Spark 4's way to write a quote. A backslash takes the next character with it, as in Spark.
@@ -87,7 +87,8 @@ def cut(text: str) -> tuple[Token, ...]:
             message = f"character U+{ord(char):04X} {locate(at)} is not allowed outside quotes"
             raise ExpressionError(message, hint="put the name into backticks")
         kind = str(found.lastgroup)
-        token = Token(kind, found[kind], at)
+        is_field = kind == "word" and bool(tokens) and tokens[-1].lower == "."
+        token = Token("quoted" if is_field else kind, found[kind], at)
         _check_token(text, token)
         tokens.append(token)
         at = found.end()

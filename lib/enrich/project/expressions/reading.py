@@ -44,8 +44,8 @@ TYPED = split_words("date timestamp timestamp_ntz timestamp_ltz")  # make a lite
 # No bare names here, though Spark takes most of them for names: backticks make a name of each.
 KEYWORDS = _CONSTANTS | split_words(
     """
-    all and any as between both case distinct div else end escape for from ilike in interval is leading like not or
-    placing regexp rlike select some then to trailing when
+    all and any as between both case collate distinct div else end escape for from ilike in interval is leading like not
+    or placing regexp rlike select some then to trailing when
     """
 )
 COMPARISONS = split_words("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ")
@@ -175,7 +175,7 @@ class Reading:
             (tree,) = spark.parser(error_level=errors.ErrorLevel.IMMEDIATE).parse(made, "")
         except errors.ParseError as error:
             self._at = min((error.errors[0].get("col") or 1) - 1 if error.errors else 0, len(self.tokens) - 1)
-            self._fail(f"did not expect {self._show_token()}")
+            self._refuse_token()
         except RecursionError:
             raise ExpressionError(f"the expression is nested deeper than {MAX_DEPTH} levels") from None
         return tree  # type: ignore[no-any-return]
@@ -251,6 +251,12 @@ class Reading:
         """Name the token without showing literals, which may be somebody's data."""
         token = self._token
         return {"end": "the end", "string": "a text literal", "number": "a number"}.get(token.type) or repr(token.text)
+
+    def _refuse_token(self) -> NoReturn:
+        if self._token.lower == "collate":
+            why, instead = functions.explain_function("collate") or ("", "")
+            self._fail(f"COLLATE {why}; it is not allowed", instead)
+        self._fail(f"did not expect {self._show_token()}")
 
     def _fail(self, message: str, hint: str | None = None) -> NoReturn:
         raise ExpressionError(f"{message} {locate(self._token.start)} of the expression", hint=hint)
@@ -433,7 +439,7 @@ class Reading:
         elif word in ("and", "or") or not self._is_closed:
             self._read_operator(word)
         else:
-            self._fail(f"did not expect {self._show_token()}")
+            self._refuse_token()
 
     def _close(self, frame: _Frame) -> None:
         self._hand({")": "R_PAREN", "]": "R_BRACKET", "end": "END"}[frame.end])
@@ -473,7 +479,7 @@ class Reading:
             self._hand("R_BRACKET")
             self._is_open = False
         else:
-            self._fail(f"did not expect {self._show_token()}")
+            self._refuse_token()
 
     def _read_is(self) -> None:
         self._hand_operator("IS")
