@@ -250,6 +250,44 @@ def test_a_crash_applies_nothing_twice(begun: Lab, monkeypatch: pytest.MonkeyPat
         assert shown(begun) == expected
 
 
+def test_groups_that_somebody_takes_out_of_the_quarantine_are_whole_when_they_come_back(begun: Lab) -> None:
+    rule = {"type": "expect_column_values_to_be_between", "kwargs": {"column": "revenue", "min_value": 5}}
+    begun.suite("revenue", {**rule, "meta": QUARANTINE})
+    begun.job(REVENUE + "expectations: revenue\n")
+    assert begun.run("revenue", full_refresh=True).counts.quarantined == 1
+    DeltaTable(begun.path("revenue__quarantine")).delete()
+    begun.put("orders", order(6, "a", "10.00", 4, "z"))
+    assert begun.run("revenue").exit_code == 0
+    assert shown(begun) == {"a": ("3", "13.50", "9", "3"), "b": ("1", "7.00", "3", "1")}
+    begun.put("orders", order(7, "a", "1.00", 4, "z"))
+    assert begun.run("revenue").mode == "incremental"
+    assert shown(begun)["a"] == ("4", "14.50", "9", "3")
+
+
+def test_a_zero_that_changes_its_sign_is_shown_as_the_rows_have_it(lab: Lab) -> None:
+    columns = {"id": pa.int64(), "g": pa.string(), "x": pa.float64()}
+    lab.table(
+        "facts", "id", columns, [dict(zip(columns, each, strict=True)) for each in ((1, "a", 0.0), (2, "b", 2.0))]
+    )
+    query = """\
+SELECT g, count(*) AS n, CAST(min(x) AS STRING) AS least, CAST(max(x) AS STRING) AS most,
+       CAST(array_sort(array_agg(DISTINCT x)) AS STRING) AS every, min(x) AS lo, max(x) AS hi,
+       array_sort(array_agg(DISTINCT x)) AS list
+FROM facts
+GROUP BY g"""
+    text = query.replace("\n", "\n  ")
+    lab.job(
+        f"job: zeros\nsources: {{facts: {{table: facts, key: id}}}}\nquery: |\n  {text}\ntarget: {{table: zeros}}\n"
+    )
+    assert lab.run("zeros").status == "created"
+    for sign in (-1.0, 1.0):
+        lab.put("facts", {"id": 1, "g": "a", "x": sign * 0.0})
+        assert lab.run("zeros").exit_code == 0
+        (row,) = [each for each in lab.rows("zeros") if each["g"] == "a"]
+        zero = str(sign * 0.0)
+        assert (row["least"], row["most"], row["every"]) == (zero, zero, "[0.0]")  # as Spark's DISTINCT has it
+
+
 def test_a_sum_that_overflows_is_named(shop: Lab) -> None:
     shop.job(REVENUE.replace("sum(amount) AS revenue", "sum(id + 4611686018427387904) AS revenue"))
     found = shop.run("revenue")

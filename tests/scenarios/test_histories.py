@@ -344,6 +344,39 @@ def test_held_versions_end_as_others_do(past: Lab) -> None:
     assert told(past, "versions__quarantine") == [("u4", 6, 7, None)]
 
 
+def test_versions_that_somebody_takes_out_of_the_quarantine_are_not_lost(past: Lab) -> None:
+    ended = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "valid_to"}}
+    past.suite("versions", {**ended, "meta": {"enrich": {"action": "quarantine"}}})
+    past.job(JOB + "expectations: versions\n")
+    assert past.run(until="v5").status == "created"
+    DeltaTable(past.path("versions__quarantine")).delete()
+    past.put("source", row("u1", "z"), row("u3", "z"))  # 9
+    assert past.run().exit_code == 0
+    assert [each for each in told(past) if each[0] != "u4"] == [
+        *[(*each[:2], each[2] or 9, each[3]) for each in PAST if each[0] == "u1"],
+        *[each for each in PAST if each[0] == "u2" and each[2] is not None],
+        ("u3", 1, 9, "p"),
+    ]
+    assert enrich.verify(enrich.load_project(past.home), spark=past.spark).exit_code == 0
+
+
+def test_a_full_refresh_that_would_forget_versions_advises_no_run_that_is_refused(past: Lab) -> None:
+    past.run()
+    sql = f"ALTER TABLE delta.`{past.path('versions')}` SET TBLPROPERTIES ('delta.randomizeFilePrefixes' = 'false')"
+    for _ in range(2):
+        past.spark.sql(sql)
+    for table in ("versions", "source"):
+        DeltaTable(past.path(table)).create_checkpoint()
+    shutil.rmtree(past.home / "lake" / "_enrich")
+    for table in ("versions", "source"):
+        for version in range(2):
+            find_commit(Path(past.path(table)), version).unlink()
+    refused = past.run(full_refresh=True)
+    assert refused.exit_code == 5
+    assert "let the job write to another target" in str(refused.error)
+    assert "run without it" not in str(refused.error)
+
+
 def test_a_column_that_the_source_gains_and_one_that_it_loses(past: Lab) -> None:
     past.job(JOB.replace("history: {columns: [mail]}\n", ""))
     past.run()

@@ -46,6 +46,12 @@ _LACKS = (
     ),
     (r"CATALOG_NOT_FOUND", "Spark has no such catalog", "set spark.sql.catalog.NAME in the conf file, or correct it"),
     (
+        r"SCHEMA_NOT_FOUND",
+        "the catalog has no such schema",
+        "create it with CREATE SCHEMA, or correct the table's name",
+    ),
+    (r"INVALID_SCHEMA_OR_RELATION_NAME", "this catalog takes no '-' in the names of tables", "give the table another"),
+    (
         r"ClassNotFoundException|NoClassDefFoundError|DATA_SOURCE_NOT_FOUND|^ModuleNotFoundError",
         "a package is missing",
         "install it, or name it in spark.jars.packages of the conf file, and run again",
@@ -169,6 +175,12 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         return error
     if known := find_lack(error) or find_refusal(error, f"the target of {job!r}"):
         return known
+    if find_condition(error) == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":  # a run ended before it was registered
+        name, place = re.findall(r"\('(?:file:)?(.+?)'\)", str(error))[:2]
+        hint = (
+            f"run `CREATE TABLE {name} USING delta LOCATION '{place}'` in Spark SQL if they are its own, or remove them"
+        )
+        return ConfigError(f"the catalog does not know {name}, and there are files at its place {place}", hint=hint)
     if find_condition(error) == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
         hint = "select it under a name without blanks and ,;{}()="
         return ConfigError(f"a column of {job!r}, or a field in one, has a name that Delta refuses", hint=hint)

@@ -52,5 +52,7 @@ def find_quarantine(target: Location) -> Location:
 def identify(location: Location) -> str:
     """Return a text that is equal for two spellings of one place (links resolved, catalog names without case)."""
     if isinstance(location, CatalogName):
-        return f"catalog:{str(location).lower()}"
+        return (
+            f"catalog:{str(location).lower().removeprefix('spark_catalog.')}"  # Spark's own, which names may leave out
+        )
     return location if SCHEME.match(location) else os.path.realpath(location)

@@ -20,6 +20,7 @@ from enrich.base import hints
 from enrich.base.console import clean, format_count, format_run, format_table
 from enrich.base.errors import ConfigError, parse_duration
 from enrich.base.files import WholeFile
+from enrich.base.names import CatalogName
 from enrich.base.result import UNCHANGED, RunResult, name_deployment
 from enrich.cli import checks, options, process
 from enrich.cli.options import Answer, Call, add_option, with_call
@@ -309,7 +310,10 @@ def validate(call: Call, /, *, offline: bool) -> int:
     except ConfigError as error:
         faults = error.faults
     else:
-        seen = " (offline: files alone, no table was opened)" if offline else ""
+        sources = (project.location(each.table) for job in project.jobs.values() for each in job.sources.values())
+        asks = any(isinstance(each, CatalogName) for each in sources)
+        seen = f" (no table of a catalog was opened: `{hints.plan()}` opens them)" if asks else ""
+        seen = " (offline: files alone, no table was opened)" if offline else seen
         jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
         text = f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"
     code = 2 if faults else 0

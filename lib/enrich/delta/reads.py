@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import urlparse
 
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
@@ -18,7 +18,7 @@ from pyspark.sql.types import DataType as SparkType
 from pyspark.sql.types import StructField
 
 from enrich.base import hints
-from enrich.base.errors import EnvironmentFault
+from enrich.base.errors import ConfigError, EnvironmentFault
 from enrich.base.failures import find_lack
 from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
@@ -26,15 +26,19 @@ from enrich.delta import tables
 
 
 def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
-    """Return where a catalog table lies; None when the catalog does not know it."""
+    """Return where a catalog table lies; None when the catalog does not know it, a ConfigError for what is no table."""
     try:
         row = DeltaTable.forName(spark, quote(*name)).detail().select("location").collect()[0]
     except AnalysisException:
-        return None
+        if not spark.catalog.tableExists(quote(*name)):
+            return None
+        raise ConfigError(
+            f"what the catalog has under {'.'.join(name)!r} is a view, a table of another format, or has no files",
+            hint="name another table; where its files are gone, drop it",
+        ) from None
     except Py4JJavaError as error:
         raise find_lack(error) or error from None
-    location = urlparse(row["location"])
-    return location.path if location.scheme == "file" else str(row["location"])  # a path: one table has one name
+    return re.sub(r"^file:(//(?=/))?", "", str(row["location"]))  # a path, in which Delta escapes nothing
 
 
 def read_snapshot(

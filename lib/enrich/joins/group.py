@@ -385,7 +385,10 @@ class _Mover:
             value, stays = F.greatest(was, came), (went < was) | (came >= was)
         else:
             value, stays = F.least(was, came), (went > was) | (came <= was)
-        return value, known & F.coalesce((F.col(f"{name}_gone") == 0) | stays, F.lit(False))
+        is_moved = (F.col(f"{name}_gone") == 0) | stays
+        if isinstance(self.kinds[name], T.DoubleType | T.FloatType):  # 0.0 is -0.0, and a text of it shows which it is
+            is_moved &= value.isNull() | (value != 0)
+        return value, known & F.coalesce(is_moved, F.lit(False))
 
     def _add_up(self, name: str, part: Part) -> tuple[Column, Column]:
         """Return a sum or an average: of a decimal as Spark divides it, while that rounds once."""

@@ -103,7 +103,7 @@ def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -
 
     Raises:
         HistoryError: A run by changes, or a comparison, meets a column of another type than the job's that somebody
-            else has added to the target; or a comparison meets lists of another shape.
+            else has added to the target, or widened there; or a comparison meets lists of another shape.
     """
     table, target = plan.target.table, plan.target
     if table is None or plan.rewrites:
@@ -116,10 +116,13 @@ def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -
     beside = {name.lower() for name in target.quarantine.table.columns} if target.quarantine is not None else set()
     adopts = bool(added) or any(name.lower() in beside - recorded for name in plan.spec.columns)
     remade = plan.mode == FULL_REFRESH and not continuity.is_ours(target, plan.definition)
-    if not adopts and not nested and not remade:
+    may_differ = (
+        remade or table.properties.get("delta.enableTypeWidening", "").lower() == "true"
+    )  # no job asks for that
+    if not adopts and not nested and not may_differ:
         return plan
     kinds = find_types()
-    foreign = [name for name in (shared if remade else added) if kinds[name] != there[name.lower()]]
+    foreign = [name for name in (shared if may_differ else added) if kinds[name] != there[name.lower()]]
     outgrown = [name for name in nested if _outline(kinds[name]) != _outline(there[name.lower()])]
     if plan.mode == FULL_REFRESH:
         return replace(plan, outgrown=True, rewrites=True, has_copies=False) if foreign or outgrown else plan

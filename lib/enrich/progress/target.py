@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enrich.base.errors import ConfigError
+from enrich.base.spec import FAILED_COLUMN
 from enrich.delta.runs import RunsTable
 from enrich.delta.tables import RECENT, TableState, exists, open_log, read_history, read_open_state
 from enrich.progress import cursor
@@ -49,10 +50,7 @@ def _find_expired(committed: tuple[dict[str, Any], int | None] | None, oldest: i
 
 
 def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
-    """Read the state of a job's quarantine; None when there is none, a ConfigError where this job never wrote it.
-
-    Rows that others wrote by hand do not count: only a comparison of all rows, `enrich verify`, tells them.
-    """
+    """Read the state of a job's quarantine; None when there is none, a ConfigError where this job never wrote it."""
     if not exists(uri):
         return None
     table, number, walked = _open_history(uri, job, cursor.BESIDE, lambda walked: walked.record is not None)
@@ -61,8 +59,9 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     found = Cursor.from_dict(walked.record) if walked.record is not None else None
     base = -1 if found is None or found.quarantine_base is None else found.quarantine_base
     restored = [int(each["version"]) for each in walked.entries if each.get("operation") == "RESTORE"]
+    changed = found is not None and cursor.list_changing(uri, walked.others, (*found.columns, FAILED_COLUMN))
     # An append may have made a table, where it found none any more, or have met rows of before.
-    if walked.unclear or base >= walked.version or any(base < each < walked.version for each in restored):
+    if walked.unclear or changed or base >= walked.version or any(base < each < walked.version for each in restored):
         return QuarantineState(table, number, None, None, walked.oldest)
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
     present = found.quarantine_number if found is not None else None if walked.restored else number

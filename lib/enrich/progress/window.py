@@ -164,7 +164,7 @@ def begin(opened: OpenJob) -> Span:
     if why:
         raise HistoryError(
             f"a full refresh of {opened.job.job!r} would forget what its target knows: {why}",
-            hint=f"run without it, or {ANOTHER_TARGET}",
+            hint=ANOTHER_TARGET if target.cursor is None else f"run without it, or {ANOTHER_TARGET}",
         )
     return Span(wanted, wanted, whole=True)
 

@@ -214,7 +214,8 @@ class _Resolver:
             self.places["where",] = query.where_at
             if (side := self._read(query.where, scope, query.where_at)) is not None:
                 parts["where"] = side.text
-        if not self.faults and self.tables is not None and not is_grouped:
+        is_told = self.tables is not None or not (self.at_a_glance or any(item.is_star for item in query.items))
+        if not self.faults and is_told and not is_grouped:
             self._check_identity(parts, select)
         return Meaning(parts, stars, self.places, sorted(self.faults))
 
@@ -386,7 +387,9 @@ class _Resolver:
 
         def is_key(node: exp.Expr | None) -> bool:
             mark = marks.get(id(node))
-            return mark is not None and len(self.members) > 1 and self.covers(mark[1])
+            if mark is None or len(self.members) == 1 or not self.covers(mark[1]):
+                return False
+            return id(reading.tree) in marks or not self._is_fraction(mark[0])
 
         for node in list_nodes(reading.tree):
             is_top = is_key(node) and not is_key(node.parent)
@@ -400,6 +403,11 @@ class _Resolver:
                 place = place_of(node)
                 instead[place] = find_end(tokens, place + 1) + 1, self._write_key(marks[id(node)][0])
         return write_tokens(tokens, instead)
+
+    def _is_fraction(self, part: int) -> bool:
+        """Tell whether equal values of a part of the key may differ when an expression shows them, as 0.0 and -0.0."""
+        names = ((self.columns[each], self.key[each][part]) for each in self.members)
+        return any(columns.get(find(name, columns) or name) in ("double", "float") for columns, name in names)
 
     def _write_key(self, part: int) -> str:
         names = self.key[self.driving]
@@ -441,7 +449,7 @@ class _Resolver:
 
     def _merge(self, how: str, left: Path, right: Path, part: int | None) -> Path:
         """Return what a name of USING is behind the join."""
-        if part is not None:
+        if part is not None and not (how == "right" and self._is_fraction(part)):
             return ("key",) if len(self.key[self.driving]) == 1 else ("key", self.key[self.driving][part])
         if how == "full":
             return (_WRITTEN, f"coalesce({_write_path(left)}, {_write_path(right)})")

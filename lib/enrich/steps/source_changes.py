@@ -286,7 +286,7 @@ def read_touched_rows(run: Run, alias: str, images: DataFrame) -> DataFrame:
     return rows.join(keys, on=names, how="left_semi").select(*rows.columns)
 
 
-GONE, DAMAGED = "files of it are gone", "files of it are damaged"
+GONE, DAMAGED = "files or commits of it are gone", "files of it are damaged"
 
 
 @contextmanager

@@ -435,6 +435,15 @@ HISTORY_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ({7: "  valid_from: a b", 10: "target: {table: names}"}, [(7, "the target column 'a b' must not contain ' '")]),
     ({7: "  valid_from: [since]", 10: "target: {table: names}"}, [(7, "'history.valid_from' must be text")]),
     ({7: "  valid_form: since"}, [(7, "unknown key 'valid_form'; did you mean 'valid_from'?"), (10, "'since'")]),
+    (
+        {4: "  people: {table: people, key: person_id, doubled_keys: quarantine}", 8: "  on_delete: erase"},
+        [
+            (
+                8,
+                "'on_delete: erase' beside 'doubled_keys: quarantine' would erase a key whose row comes twice",
+            )
+        ],
+    ),
     ({8: "  on_delete: eraze"}, [(8, "'history.on_delete' is 'eraze', but must be one of end, erase; did you mean")]),
     ({8: "  start: begining"}, [(8, "'history.start' is 'begining', but must be one of beginning; did you mean")]),
     ({5: "from: people\nmirror: {value: mail}"}, [(6, "'mirror' is only for kind: mirror")]),

@@ -58,7 +58,9 @@ def read(
     job._tree = tree
     try:
         shapes = {alias: known[each.table]["columns"] for alias, each in job.sources.items()}
-        columns = {alias: {name: read_ddl_type(kind) for name, kind in each.items()} for alias, each in shapes.items()}
+        columns: dict[str, Any] = {
+            alias: {name: read_ddl_type(kind) for name, kind in each.items()} for alias, each in shapes.items()
+        }
         compiled = compile_job(job, columns, check_types)
     except ConfigError as error:
         return None, list(error.faults)
@@ -119,7 +121,12 @@ def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dic
     "text",
     [
         *("a.end - a.start", "coalesce(a.end, 1)", "CASE WHEN a.n > a.end THEN a.case END", "a.from", "a.to - a.from"),
-        *("a.n IS DISTINCT FROM 3", "a.n IS NOT DISTINCT FROM a.start", "(a.n IS DISTINCT FROM a.from)", "position('1' IN a.to)"),
+        *(
+            "a.n IS DISTINCT FROM 3",
+            "a.n IS NOT DISTINCT FROM a.start",
+            "(a.n IS DISTINCT FROM a.from)",
+            "position('1' IN a.to)",
+        ),
     ],
 )
 def test_a_name_behind_a_dot_is_no_keyword(text: str) -> None:
@@ -139,7 +146,10 @@ def test_a_name_behind_a_dot_is_no_keyword(text: str) -> None:
     ("text", "said"),
     [
         ("SELECT id, end - start AS c FROM spans", "'end' is not allowed here; put it into backticks"),
-        ("SELECT id, n COLLATE UTF8_LCASE AS c FROM spans", "COLLATE is of collations, and text is compared by its bytes; it is not allowed"),
+        (
+            "SELECT id, n COLLATE UTF8_LCASE AS c FROM spans",
+            "COLLATE is of collations, and text is compared by its bytes; it is not allowed",
+        ),
         ("SELECT id, CAST(n AS STRING COLLATE UTF8_LCASE) AS c FROM spans", "COLLATE is of collations"),
         ("SELECT id, collate('a', 'UTF8_LCASE') AS c FROM spans", "it is of collations"),
     ],
@@ -147,6 +157,41 @@ def test_a_name_behind_a_dot_is_no_keyword(text: str) -> None:
 def test_what_no_expression_has_is_told_as_what_it_is(text: str, said: str) -> None:
     _, faults = read({"query": text}, {"spans": "spans"}, SPANS)
     assert said in " ".join(f"{each.message}" for each in faults)
+
+
+@pytest.mark.parametrize(
+    ("how", "shown", "column"),
+    [
+        ("JOIN r ON l.x = r.x", "CAST(r.x AS STRING)", "r.x"),
+        ("RIGHT JOIN r USING (x)", "CAST(x AS STRING)", "r.x"),
+        ("FULL JOIN r ON l.x = r.x", "CAST(coalesce(r.x, l.x) AS STRING)", "coalesce(r.x, l.x)"),
+        ("FULL JOIN r USING (x)", "CAST(x AS STRING)", "key"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["double", "float", "int"])
+def test_equal_keys_that_are_shown_otherwise_are_each_their_own(how: str, shown: str, column: str, kind: str) -> None:
+    """0.0 is -0.0, and is no other text."""
+    tables = {name: {"key": "x", "columns": {"x": kind, "n": "int"}} for name in ("l", "r")}
+    query = f"SELECT coalesce(l.x, r.x) AS x, {shown} AS c FROM l {how}"
+    named, faults = read({"query": query}, {"l": "l", "r": "r"}, tables)
+    assert (named is not None, faults) == (True, [])
+    assert named is not None
+    text = f"CAST({column if kind != 'int' else 'key'} AS STRING)"
+    parts = {
+        "from": "l",
+        "join": {"r": {"kind": "table", "how": how.partition(" ")[0].lower().replace("join", "inner")}},
+    }
+    same, faults = read({**parts, "select": {"x": "key", "c": text}}, {"l": "l", "r": "r"}, tables)
+    assert (same is not None, faults) == (True, [])
+    assert same is not None
+    assert named.meaning == same.meaning
+
+
+@pytest.mark.parametrize("select", ["a.id", "if(a.id IS NULL, b.id, a.id) AS k"])
+def test_a_key_that_is_not_whole_is_told_in_the_words_of_a_query(select: str) -> None:
+    query = f"SELECT {select}, b.n AS m FROM spans AS a FULL JOIN spans AS b ON a.id = b.id"
+    _, faults = read({"query": query}, {"spans": "spans"}, SPANS)
+    assert "select coalesce(a.id, b.id) AS id as it is" in " ".join(each.message for each in faults)
 
 
 def test_a_name_in_backticks_does_not_end_a_condition_in_parentheses() -> None:

@@ -59,6 +59,10 @@ class History(JobSyntax):
             if name.lower() in key:
                 message = f"'columns' names {name!r}, which is in the key: leave it out, the target has it anyway"
                 draft.fault(message, "history", "columns", index)
+        holds = any(source.get("doubled_keys") == "quarantine" for source in draft.sources.values())
+        if holds and history.get("on_delete") == "erase":
+            message = "'on_delete: erase' beside 'doubled_keys: quarantine' would erase a key whose row comes twice"
+            draft.fault(f"{message}; leave one out", "history", "on_delete")
         first, second = _list_times(draft)
         if first.lower() == second.lower():
             draft.fault(f"'valid_from' and 'valid_to' are both {first!r}; choose two names", "history")
