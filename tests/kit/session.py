@@ -29,6 +29,7 @@ INTERPRETED = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
     # A plan's description is its compiled code, of which there is none here. Every other kind writes each kept frame
     # wherever the plan reads it, and adaptive execution writes it anew with each stage, the first plan beside the last:
     # for a join of two logs that took minutes.

@@ -31,6 +31,7 @@ def conf(size: int | None, master: str = "local[2]") -> dict[str, str]:
 def test_a_small_run_is_interpreted_and_compiled_quickly():
     assert conf(SMALL)["spark.sql.codegen.wholeStage"] == "false"
     assert conf(SMALL)["spark.sql.adaptive.enabled"] == "false"
+    assert conf(SMALL)["spark.sql.shuffle.partitions"] == conf(SMALL)["spark.sql.leafNodeDefaultParallelism"] == "1"
     assert conf(SMALL)["spark.buffer.pageSize"] == "1m"
     assert "-XX:TieredStopAtLevel=1" in choose_fit(SMALL, "local[2]", None).options
 

@@ -51,9 +51,8 @@ def list_meanings() -> dict[str, str]:
 
 def list_worst() -> tuple[str, ...]:
     """Return, of several references of one row, which reason stands for the row: the first that one of them has."""
-    own = [word for kind in JOINS.values() for word in kind.reasons]
     missing = (AMBIGUOUS, ARRIVED_AFTER_WINDOW, QUARANTINED_UPSTREAM, DELETED_AT, NEAR_MISS, NO_SUCH_KEY)
-    return (*missing, *own, FOREIGN_KEY_NULL, MATCHED)
+    return (*missing, *(word for kind in JOINS.values() for word in kind.reasons), FOREIGN_KEY_NULL, MATCHED)
 
 
 @dataclass(frozen=True)

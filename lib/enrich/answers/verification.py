@@ -31,7 +31,6 @@ from enrich.delta.tables import TableState, read_state
 from enrich.operations.loading import choose_jobs, load_project
 from enrich.operations.runner import record_outcome, retry
 from enrich.operations.workplace import Workplace
-from enrich.progress import continuity
 from enrich.progress.decision import decide_comparison, decide_repair, require_cursor, require_target
 from enrich.progress.plan import OpenJob, Options, Plan
 from enrich.project.models import Job
@@ -342,8 +341,7 @@ class _Checking:
         versions = {alias: mark.to for alias, mark in cursor.sources.items()}
         gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
         beside, ahead = plan.target.quarantine, dict[str, int]()
-        agrees = continuity.find_apart(plan.target, cursor, plan.tables) == {}
-        if not agrees and beside is not None and beside.cursor is not None:
+        if plan.target.is_apart and beside is not None and beside.cursor is not None:
             ahead = {alias: mark.to for alias, mark in beside.cursor.sources.items()}
         lasting = {alias: [list(gap) for gap in plan.list_open_gaps(alias)] for alias in gaps}
         with _computing(self.workplace, plan, session) as run:

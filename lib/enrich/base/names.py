@@ -52,7 +52,5 @@ def find_quarantine(target: Location) -> Location:
 def identify(location: Location) -> str:
     """Return a text that is equal for two spellings of one place (links resolved, catalog names without case)."""
     if isinstance(location, CatalogName):
-        return (
-            f"catalog:{str(location).lower().removeprefix('spark_catalog.')}"  # Spark's own, which names may leave out
-        )
+        return f"catalog:{str(location).lower().removeprefix('spark_catalog.')}"  # Spark's own goes without saying
     return location if SCHEME.match(location) else os.path.realpath(location)

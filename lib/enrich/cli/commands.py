@@ -220,14 +220,7 @@ def status(call: Call, /, *, max_lag: str | None) -> Answer:
 )
 @with_call
 def report(
-    call: Call,
-    /,
-    *,
-    jobs: tuple[str, ...],
-    html: Path | None,
-    json_file: Path | None,
-    runs: int,
-    fail_on: str | None,
+    call: Call, /, *, jobs: tuple[str, ...], html: Path | None, json_file: Path | None, runs: int, fail_on: str | None
 ) -> int:
     """Show what the targets hold, and what the runs did and found.
 
@@ -311,8 +304,8 @@ def validate(call: Call, /, *, offline: bool) -> int:
         faults = error.faults
     else:
         sources = (project.location(each.table) for job in project.jobs.values() for each in job.sources.values())
-        asks = any(isinstance(each, CatalogName) for each in sources)
-        seen = f" (no table of a catalog was opened: `{hints.plan()}` opens them)" if asks else ""
+        closed = f" (no table of a catalog was opened: `{hints.plan()}` opens them)"
+        seen = closed if any(isinstance(each, CatalogName) for each in sources) else ""
         seen = " (offline: files alone, no table was opened)" if offline else seen
         jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
         text = f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"

@@ -102,9 +102,7 @@ def commit_and_prove(commit: Commit, write: Callable[[], None]) -> int:
         version = _prove(commit)
         if version is None or not isinstance(error, Exception):
             raise
-        log.warning(
-            "%s: version %d is committed, but the call failed (%s)", commit.label, version, type(error).__name__
-        )
+        log.warning("%s: version %d is committed; the call failed: %s", commit.label, version, type(error).__name__)
         return version
     version = _prove(commit)
     if version is None:

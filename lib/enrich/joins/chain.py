@@ -59,7 +59,7 @@ def find_affected(run: Run, changed: Changes) -> Affected:
         if not step.shares_key and step.alias in changed.differing:
             keys, images = changed.differing[step.alias], changed.images(step.alias)
             dependent.append(run.keep(now.kind_of(step).find_dependent(now, step, keys, images)))
-    left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent)).distinct())
+    left = run.keep(unite(_list_lefts(spec, changed.differing, dependent)).distinct())
     at_hand = {}
     for alias in specs.list_sharing(spec):
         come = find_moved_rows(now, changed, alias, come=True)
@@ -95,20 +95,14 @@ def _take_counts(spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
     return net.count, {name: net.ranges[part] for name, part in names if part in net.ranges}
 
 
-def _list_left_parts(
-    spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame]
-) -> list[DataFrame]:
+def _list_lefts(spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame]) -> list[DataFrame]:
     names = name_left_key(len(spec.key_columns))
     parts = [changed[alias].toDF(*names) for alias in specs.list_sharing(spec) if alias in changed]
     return parts + [drop_nulls(frame.select(*names)) for frame in dependent]
 
 
 def find_known_rows(
-    spec: JoinSpec,
-    alias: str,
-    come: DataFrame | None,
-    changed: Mapping[str, DataFrame],
-    dependent: Sequence[DataFrame],
+    spec: JoinSpec, alias: str, come: DataFrame | None, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame]
 ) -> KnownRows | None:
     """Return the affected rows of a source with the left key that need not be read again, and which are left to read.
 
@@ -130,7 +124,7 @@ def find_known_rows(
     if not parts:
         return None
     elsewhere = {name: keys for name, keys in changed.items() if come is None or name != alias}
-    others = _list_left_parts(spec, elsewhere, [frame for frame in dependent if frame not in carrying])
+    others = _list_lefts(spec, elsewhere, [frame for frame in dependent if frame not in carrying])
     if not others:
         return KnownRows(unite(parts))
     unread = unite(others).distinct()

@@ -31,17 +31,7 @@ from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, tell_unreadable
 from enrich.base.result import Counts
-from enrich.base.spec import (
-    COMMIT,
-    FAILED_COLUMN,
-    LIVE,
-    WEIGHT,
-    Affected,
-    Read,
-    name_left_key,
-    name_reference,
-    quote,
-)
+from enrich.base.spec import COMMIT, FAILED_COLUMN, LIVE, WEIGHT, Affected, Read, name_left_key, name_reference, quote
 from enrich.delta import reads, tables
 from enrich.frames import changes as net_changes
 from enrich.frames import columns, difference, normalise
@@ -118,8 +108,8 @@ def read_changes(run: Run) -> Changes:
 
 def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the versions that the commits of the window may have made, ended or taken back."""
-    assert changed.ledger is not None  # noqa: S101 - only another kind has none
-    assert changed.ledger.identities is not None  # noqa: S101 - where all may differ, nobody asks
+    # Only another kind has no ledger; and where all may differ, nobody asks.
+    assert changed.ledger and changed.ledger.identities is not None  # noqa: S101, PT018
     versions = run.keep(changed.ledger.identities)
     return Affected(versions, count=versions.count())
 

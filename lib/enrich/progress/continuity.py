@@ -79,7 +79,7 @@ def find_apart(
     if there is None:  # never needed, or dropped
         return None if cursor.quarantine_number else {}
     found, base = there.cursor, cursor.quarantine_base
-    if found is None and (base is None or there.oldest > base + 1):
+    if there.is_edited or (found is None and (base is None or there.oldest > base + 1)):
         return None  # what came after the target's commit is forgotten: a RESTORE may have been among it
     if there.belongs_to(cursor):
         return {}

@@ -129,6 +129,7 @@ class QuarantineState:
     present: int | None  # the number of the commit that its rows come from; None when its log does not tell
     cursor: Cursor | None  # what its rows contain; None when the log has forgotten that
     oldest: int  # the first version that its log still holds
+    is_edited: bool = False  # others have changed its rows since
 
     @property
     def run_id(self) -> str | None:

@@ -59,13 +59,14 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     found = Cursor.from_dict(walked.record) if walked.record is not None else None
     base = -1 if found is None or found.quarantine_base is None else found.quarantine_base
     restored = [int(each["version"]) for each in walked.entries if each.get("operation") == "RESTORE"]
-    changed = found is not None and cursor.list_changing(uri, walked.others, (*found.columns, FAILED_COLUMN))
     # An append may have made a table, where it found none any more, or have met rows of before.
-    if walked.unclear or changed or base >= walked.version or any(base < each < walked.version for each in restored):
+    if walked.unclear or base >= walked.version or any(base < each < walked.version for each in restored):
         return QuarantineState(table, number, None, None, walked.oldest)
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
     present = found.quarantine_number if found is not None else None if walked.restored else number
-    return QuarantineState(table, number, present, found, walked.oldest)
+    columns = (FAILED_COLUMN, *(found.columns if found is not None else ()))
+    is_edited = bool(cursor.list_changing(uri, walked.others, columns))
+    return QuarantineState(table, number, present, found, walked.oldest, is_edited=is_edited)
 
 
 def read_record_at(uri: str, job: str, version: int | None = None) -> tuple[Cursor | None, int]:

@@ -29,6 +29,14 @@ it hashes nothing where the second is larger."""
 _PARTITIONS_A_CORE = 3
 # A sort, an aggregation or a hash table takes memory in pages: of 64 MB for ten rows, if Spark chooses their size.
 _SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
+# One task for what fits into one; and a plan's description is its compiled code, of which there is none.
+_INTERPRETED = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.leafNodeDefaultParallelism": "1",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.ui.explainMode": "codegen",
+}
 _GROUPS = Path("/sys/fs/cgroup")
 _OWN_GROUPS = Path("/proc/self/cgroup")
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
@@ -50,8 +58,9 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     if master is None or not is_in_one_process(master):
         return Fit((), {})
     partitions, adaptive = "spark.sql.shuffle.partitions", {ADAPTIVE_BY_CHANGE: "true"}
-    # Without the second compiler the room for code would be 48 MB, which thousands of small queries fill.
-    options = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m"]
+    # Without the second compiler the room for code would be 48 MB, which thousands of small queries fill. In the small
+    # heap that a JVM begins with, every eighth second goes into collecting what queries throw away.
+    options = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:NewSize=200m"]
     collector = "-XX:+UseSerialGC"
     if size is None or size >= QUICKLY_COMPILED:
         # No pause is too long for a run: the fewest CPU seconds are right.
@@ -60,8 +69,7 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     elif size >= INTERPRETED:
         conf = {partitions: str(max(4, count_cores(master))), **adaptive, **_SMALL_PAGES}
     else:
-        interpreted = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-        conf = {partitions: "2", ADAPTIVE: "false", **interpreted, **_SMALL_PAGES}
+        conf = {ADAPTIVE: "false", **_INTERPRETED, **_SMALL_PAGES}
     if not _COLLECTOR.search(" ".join(filter(None, [given, *map(os.environ.get, _FROM_OUTSIDE)]))):
         options.append(collector)
     return Fit(tuple(options), conf)

@@ -19,16 +19,7 @@ from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
 from enrich.base.result import JobResult, Proof, State, add_proofs
 from enrich.base.schemas import NOT_NULL
-from enrich.base.spec import (
-    FAILED_COLUMN,
-    KEY_NOT_NULL,
-    KEY_UNIQUE,
-    KEYLESS,
-    OPERATION,
-    RUN_ID_COLUMN,
-    Affected,
-    quote,
-)
+from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, KEY_UNIQUE, KEYLESS, OPERATION, RUN_ID_COLUMN, Affected, quote
 from enrich.base.suites import MASS_CHANGE, list_needed_columns
 from enrich.delta import extents, reads, sink, tables
 from enrich.delta.runs import INTENT, RunRow, RunsTable
@@ -186,7 +177,8 @@ def _stage_quarantine(
         counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
         found = replace(found, inserted=counted.inserted)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
-    if found.is_empty and not replaces and (before is None or before.present is not None):
+    is_known = before is None or (before.present is not None and not before.is_edited)
+    if found.is_empty and not replaces and is_known:
         return None, held
     staged = found.rows.withColumn(RUN_ID_COLUMN, F.lit(plan.run_id))
     whole = staged.select(*[F.col(quote(name)) for name in (*names, RUN_ID_COLUMN)]) if replaces else None

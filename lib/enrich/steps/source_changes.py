@@ -307,7 +307,7 @@ def explain_losses(run: Run) -> Iterator[None]:
                 hint = f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew"
                 if loss := find_loss(read, said):
                     is_latest = tables.read_state(table.uri).version <= table.version
-                    raise _describe_loss(said, loss, hint, is_latest=is_latest) from error
+                    raise _tell_loss(said, loss, hint, is_latest=is_latest) from error
         raise
 
 
@@ -334,12 +334,10 @@ def check_ends(run: Run, aliases: Iterable[str]) -> None:
             raise HistoryError(f"{said}: {loss}, and --until ends there", hint="name a later version")
         hint = f"restore the source, and run `{hints.run(name)}` again"
         is_latest = tables.read_state(plan.tables[alias].uri).version <= end
-        raise _describe_loss(said, loss, hint, is_latest=is_latest, moved=SourceMoved)
+        raise _tell_loss(said, loss, hint, is_latest=is_latest, moved=SourceMoved)
 
 
-def _describe_loss(
-    said: str, loss: str, hint: str, *, is_latest: bool, moved: type[Conflict] = Conflict
-) -> EnrichError:
+def _tell_loss(said: str, loss: str, hint: str, *, is_latest: bool, moved: type[Conflict] = Conflict) -> EnrichError:
     """Return the error of a version that has lost files; later ones may come from OPTIMIZE and VACUUM, for instance."""
     if not is_latest:
         return moved(f"{said}: {loss}, and later versions have come", hint="run again")

@@ -253,10 +253,8 @@ class Reading:
         return {"end": "the end", "string": "a text literal", "number": "a number"}.get(token.type) or repr(token.text)
 
     def _refuse_token(self) -> NoReturn:
-        if self._token.lower == "collate":
-            why, instead = functions.explain_function("collate") or ("", "")
-            self._fail(f"COLLATE {why}; it is not allowed", instead)
-        self._fail(f"did not expect {self._show_token()}")
+        why = "text is compared by its bytes; compare what lower(...) makes of both sides"
+        self._fail(f"did not expect {self._show_token()}", why if self._token.lower == "collate" else None)
 
     def _fail(self, message: str, hint: str | None = None) -> NoReturn:
         raise ExpressionError(f"{message} {locate(self._token.start)} of the expression", hint=hint)
