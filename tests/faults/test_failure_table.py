@@ -657,6 +657,9 @@ def test_the_quarantine_is_restored(gated_twice: Lab) -> None:
 
 def test_another_writer_writes_into_the_quarantine(gated: Lab) -> None:
     DeltaTable(gated.path("kept__quarantine")).delete("id = 3")
+    for quick in (False, True):
+        (found,) = verify(load_project(gated.home), quick=quick, spark=gated.spark).jobs
+        assert (found.exit_code, "quarantine" in str(found.error)) == (6, True)
     gated.put("items", item(1, "new"))
     assert sorted_out(gated).mode == "full_refresh"
     gated.put("items", item(1, "newer"))
