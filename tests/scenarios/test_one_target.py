@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from datetime import datetime
 from pathlib import Path
@@ -374,40 +373,6 @@ def test_catalog_tables_are_resolved_through_the_session(lab: Lab) -> None:
         assert lab.spark.table(f"{own}.copies__quarantine").count() == 1
         assert lab.run().status == "unchanged"
         assert [row.tableName for row in lab.spark.sql(f"SHOW TABLES IN {others}").collect()] == ["items"]
-
-        # Its directory may be called as no fragment of a URI; what is no table with files is told as what it is.
-        for place, name in (("place", "wrong"), ("place#2", "right")):
-            rows.withColumn("name", F.lit(name)).write.format("delta").option("path", f"{lab.home}/{place}").option(
-                "delta.enableChangeDataFeed", "true"
-            ).saveAsTable(f"{others}.{name}")
-        lab.spark.sql(f"CREATE VIEW {others}.seen AS SELECT * FROM {others}.items")
-        lab.spark.sql(f"CREATE TABLE {own}.csv (id INT) USING csv")
-        job = "job: {0}\nsources:\n  s: {{table: {1}, key: id}}\nfrom: s\ntarget: {{table: {2}}}\n"
-        for each in (("rights", "right", "rights"), ("views", "seen", "views"), ("taken", "right", "csv")):
-            lab.job(job.format(*each))
-        assert lab.run("rights").status == "created"
-        assert {row["name"] for row in lab.spark.table(f"{own}.rights").collect()} == {"right"}
-        for name in ("views", "taken"):
-            refused = lab.run(name)
-            assert (refused.exit_code, "is a view, a table of another format" in str(refused.error)) == (2, True)
-
-        # A run that ends before its table is registered; two spellings of one name; no such schema.
-        (detail,) = lab.spark.sql(f"DESCRIBE DETAIL {own}.rights").collect()
-        log = Path(detail["location"].removeprefix("file:"))
-        shutil.copytree(log, lab.home / "rights")
-        lab.spark.sql(f"DROP TABLE {own}.rights")
-        shutil.copytree(lab.home / "rights", log, dirs_exist_ok=True)
-        lost = lab.run("rights")
-        assert lost.exit_code == 2
-        found = re.search(r"`(CREATE TABLE .*)` in Spark SQL", str(lost.error))
-        assert found is not None, lost.error
-        lab.spark.sql(found[1])
-        assert lab.run("rights").status == "unchanged"
-        lab.job(job.format("reader", f"spark_catalog.{own}.copies", "reader"))
-        assert "`enrich run copies`, which writes it, switches it on" in str(lab.run("reader").error)
-        lab.job(job.format("after", "right", "nowhere.after"))
-        late = lab.run("after")
-        assert (late.exit_code, "has no such schema" in str(late.error)) == (7, True), late.error
     finally:
         for schema in (own, others):
             lab.spark.sql(f"DROP SCHEMA {schema} CASCADE")

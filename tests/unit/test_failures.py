@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enrich.base.errors import ConfigError, DriftError, EnvironmentFault, RefreshNeeded, RunFailed
-from enrich.base.failures import describe_error, is_conflict
+from enrich.base.failures import describe_error, find_lack, is_conflict
 
 CANARY = "jane@example.com"
 
@@ -22,6 +22,29 @@ class InvalidNames(Exception):
 
     def getCondition(self) -> str:  # noqa: N802 - as in pyspark
         return "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
+
+
+class WrongValue(NumberFormatException):
+    """The same, with what SQL calls such a fault."""
+
+    def getSqlState(self) -> str:  # noqa: N802 - as in pyspark
+        return "22018"
+
+
+class ViolatedException(Exception):
+    """As Delta refuses a row, which it quotes."""
+
+    def getCondition(self) -> str:  # noqa: N802 - as in pyspark
+        return "DELTA_VIOLATE_CONSTRAINT_WITH_VALUES"
+
+
+def test_a_cell_that_is_a_line_of_a_log_is_no_fault_of_the_machine() -> None:
+    cell = f"Traceback\nPermissionError: [Errno 13] Permission denied: '/home/{CANARY}/r.txt'"
+    assert find_lack(WrongValue(f"[CAST_INVALID_INPUT] The value '{cell}' of the type ...")) is None
+    text = f"[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES] CHECK constraint c (id > 1) violated by row with values:\n - {cell}"
+    said = str(describe_error(ViolatedException(text), "j"))
+    assert CANARY not in said
+    assert "CHECK constraint 'c'" in said
 
 
 class ConcurrentAppendException(Exception):

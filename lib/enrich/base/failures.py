@@ -109,7 +109,8 @@ def find_lack(error: Exception) -> EnvironmentFault | None:
     if missing := find_missing_extra(error):
         return missing
     kind = type(error).__name__
-    if denied := _DENIED.search(f"{kind}: {error}"):
+    # What is about a value quotes it, and it may be a line of a log.
+    if find_value_fault(error) is None and (denied := _DENIED.search(f"{kind}: {error}")):
         path = _PATH.search(denied.group())
         # Its directory; values in names of partitions are cut off.
         directory = re.sub(r"/[^/]*=.*|/[^/]*$", "", path.group(), count=1) if path else ""
@@ -173,7 +174,7 @@ def describe_error(error: Exception, job: str) -> EnrichError:
     """Turn what a job raised into one line without values."""
     if isinstance(error, EnrichError):
         return error
-    if known := find_lack(error) or find_refusal(error, f"the target of {job!r}"):
+    if known := find_refusal(error, f"the target of {job!r}") or find_lack(error):
         return known
     if find_condition(error) == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":  # a run ended before it was registered
         name, place = re.findall(r"\('(?:file:)?(.+?)'\)", str(error))[:2]

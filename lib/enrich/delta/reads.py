@@ -19,7 +19,7 @@ from pyspark.sql.types import StructField
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnvironmentFault
-from enrich.base.failures import find_lack
+from enrich.base.failures import find_condition, find_lack
 from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
 from enrich.delta import tables
@@ -29,8 +29,8 @@ def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | Non
     """Return where a catalog table lies; None when the catalog does not know it, a ConfigError for what is no table."""
     try:
         row = DeltaTable.forName(spark, quote(*name)).detail().select("location").collect()[0]
-    except AnalysisException:
-        if not spark.catalog.tableExists(quote(*name)):
+    except AnalysisException as error:
+        if find_condition(error) != "DELTA_PATH_DOES_NOT_EXIST" and not spark.catalog.tableExists(quote(*name)):
             return None
         raise ConfigError(
             f"what the catalog has under {'.'.join(name)!r} is a view, a table of another format, or has no files",

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
 
@@ -16,7 +17,7 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
-from enrich.base.schemas import Demands, build_struct, read_demands, walk_parts
+from enrich.base.schemas import NOT_NULL, Demands, build_struct, read_demands, walk_parts
 from enrich.base.spec import DataType
 from enrich.base.stores import find_options
 from enrich.delta.stores import find_local_path, list_objects, read_commit_file
@@ -430,22 +431,32 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
 
 
 def keeps_columns(uri: str, version: int, used: Collection[str] | None = None) -> bool:
-    """Return whether the feed was on before a commit too, and all columns, or those ``used``, kept their values."""
+    """Return whether a feed across a commit tells all values of all columns, or of those ``used``.
+
+    It was on before, too, and they have kept their values. No RESTORE has brought one back, or a field, for it lists no
+    row for that; and none is NOT NULL anew, for there Spark reads 0 where files of before have no value.
+    """
     before, after = state_at(uri, version - 1), state_at(uri, version)
     if before is None or after is None or before.table_id != after.table_id:
         return False
+    commits = [each["commitInfo"].get("operation") for each in actions(uri, version, "commitInfo") or ()]
+    keeps, names = (eq, {**before.columns, **after.columns}) if "RESTORE" in commits else (keeps_values, before.columns)
+    full, was_full = ({c.path for c in each.demands.constraints if c.type == NOT_NULL} for each in (after, before))
+    anew = {path[0] for path in full - was_full}
     return (before.has_change_feed and after.has_change_feed) and all(
-        name in after.columns
-        and keeps_values(kind, after.columns[name])
+        name in before.columns
+        and name in after.columns
+        and name not in anew
+        and keeps(before.columns[name], after.columns[name])
         and before.chars.get(name) == after.chars.get(name)
         and before.layout[name].items() <= after.layout[name].items()
-        for name, kind in before.columns.items()
+        for name in names
         if used is None or name in used
     )
 
 
 def list_apart(uri: str, told: Told) -> list[int]:
-    """Return the commits across which no feed reaches: other partition columns, or a column is gone or retyped."""
+    """Return the commits across which no feed reaches: other partition columns, or values that it does not tell."""
     return sorted({*told.repartitioned, *[each for each in told.redefined if not keeps_columns(uri, each)]})
 
 

@@ -224,7 +224,7 @@ class Loader:
                 return self.done
             if isinstance(error, EnrichError):
                 raise
-            if known := find_lack(error) or find_refusal(error, self.label):
+            if known := find_refusal(error, self.label) or find_lack(error):
                 raise known from error
             if is_conflict(error):
                 raise RunFailed(

@@ -373,11 +373,11 @@ def _measure_feed(plan: Plan, alias: str, there: Extent) -> Extent:
     for first, last in {(window.to if window.start is None else window.start, window.to), *plan.again.get(alias, ())}:
         if first == last:
             continue
-        from enrich.steps.source_changes import keeps_layout, read_range
+        from enrich.steps.source_changes import read_range, tells_all
 
         told, inside = read_range(plan, alias, (first, last)), {*range(first + 1, last + 1)}
         apart = {*tables.list_apart(uri, told)} if plan.spec.remembers else set()
-        if not plan.spec.remembers and not (told.is_whole and keeps_layout(plan, alias, (first, last))):
+        if not plan.spec.remembers and not tells_all(plan, alias, told):
             apart, inside = {last}, set()
         found += sum((there + there for _ in apart), Extent())
         versions |= inside - apart

@@ -24,9 +24,11 @@ CONDITION = frozenset({"row_condition", "condition_parser"})  # arguments that s
 
 _JAVA = re.compile(r"\\Q.*?(?:\\E|$)|\\[pP]\{[^}]*\}|\\.", re.DOTALL)
 """What stands for one thing in a Java pattern, whatever it is: quoted text, a class of characters, an escape."""
+_ANY = "\ue000"
+"""What takes its place for Python; as an end of a range it may be a class, which Java takes, or any character."""
 _BROKEN = re.compile(
     r"missing \)|unbalanced parenthesis|unterminated character set|nothing to repeat|multiple repeat"
-    r"|bad character range|min repeat greater|bad escape \(end of pattern\)"
+    rf"|bad character range (?!{_ANY}-|.-{_ANY})|min repeat greater|bad escape \(end of pattern\)"
     r"|redefinition of group name|unknown group name"
 )
 """What Python says of a pattern that is broken in Java's dialect, too; what Python alone lacks is let through."""
@@ -37,7 +39,7 @@ def _check_regex(pattern: str | int | float) -> None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", _JAVA.sub("x", str(pattern))))
+            re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", _JAVA.sub(_ANY, str(pattern))))
     except re.error as error:
         if _BROKEN.match(error.msg):
             raise ValueError(error.msg) from None

@@ -240,20 +240,22 @@ def _check_mapping(value: Any, *, in_group: bool = False) -> None:
         case {"type": "nullity", "column": {"name": str(name), **others}, "is_null": bool(), **rest}:
             is_known = bool(name) and not others and not rest
         case {"type": "comparison", "column": {"name": str(name), **others}, "operator": operator, **rest}:
-            given = rest.get("parameter")
-            values: Any = given if operator in ("IN", "NOT_IN") else [given]
+            several = operator in ("IN", "NOT_IN")
+            values: Any = rest.get("parameter") if several else [rest.get("parameter")]
             is_known = bool(name) and not others and rest.keys() == {"parameter"} and operator in _OPERATORS
             is_known = is_known and isinstance(values, list) and bool(values)
-            # GX writes a parameter as Python would print it.
+            # GX writes a parameter as Python would print it; a list has texts, or numbers.
             is_known = is_known and all(
                 isinstance(x, str | int) or (isinstance(x, float) and math.isfinite(x)) for x in values
             )
+            kinds = {type(x) for x in values} if is_known and several else set[type]()
+            is_known = is_known and (kinds <= {int, float} or kinds == {str})
         case _:
             is_known = False
     if not is_known:
         raise ConfigError(
             "none of GX's forms: {type: comparison, column: {name}, operator, parameter} with the operators"
-            f" {', '.join(_OPERATORS)} and a text, a number or a boolean (of IN and NOT_IN a list of them);"
+            f" {', '.join(_OPERATORS)} and a text, a number or a boolean (of IN, NOT_IN a list of texts or of numbers);"
             " {type: nullity, column: {name}, is_null}; {type: pass_through, pass_through_filter};"
             " {type: and (or: or), conditions}, with no 'or' within another group"
         )

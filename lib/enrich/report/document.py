@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from fractions import Fraction
 from functools import cached_property
 from typing import Annotated, Any, get_args
 
@@ -308,12 +307,14 @@ def _advise(job: JobReport) -> JobReport:
         if now is not None and rule.verdict in ("warned", "error"):
             nulls = now.nulls.get(rule.column or "") if rule.expectation == _NOT_NULL else None
             known = nulls.reasons if nulls and nulls.rows == failed else {}
-            seen.add(text.format_rule(rule))
-            what = f"{what}: {text.format_number(failed)} of {text.format_number(checked)} rows"
+            seen.add((rule.index, text.format_rule(rule)))
+            counted = f"{text.format_number(failed)} of {text.format_number(checked)} rows"
+            what = f"{what}: {counted if rule.error is None else 'not judged'}"
             why, ask = rule.error or format_reasons(known, {}), hints.failing(job.job, rule.index)
             note(rule.verdict, failed, what=what, rule=text.format_rule(rule), why=why, next=ask)
     for each in job.rules:
-        if each.verdict in ("error", "blocked", "held", "warned") and (name := text.format_rule(each)) not in seen:
+        name = text.format_rule(each)
+        if each.verdict in ("error", "blocked", "held", "warned") and (each.index, name) not in seen:
             counts = (
                 f": {text.format_number(each.failed)} of {text.format_number(each.checked)} rows" if each.by_row else ""
             )
@@ -418,7 +419,7 @@ def _explain_nulls(job: Job, state: State, column: str, rows: int) -> dict[str, 
     """Return why a column is null that a left join, if it has all driving rows, or the driving source gives."""
     selected = job.select.get(column, "") if isinstance(job.select, Mapping) else ""
     alias = str(selected).partition(".")[0] if _PATH.fullmatch(str(selected)) else ""
-    if rows and alias == job.from_ and all(each.how != "full" for each in job.join.values()):
+    if rows and alias == job.from_ and all(each.how not in ("right", "full") for each in job.join.values()):
         return {"value_null": rows}
     join, lookup = job.join.get(alias), state.lookups.get(alias)
     if not rows or join is None or join.how != "left" or lookup is None or lookup.rows != state.rows:
@@ -463,7 +464,7 @@ def _build_rules_now(
             column_list=columns,
             verdict=_judge_state(state, rule),
             share=None if state.failed is None else _compute_share(state.failed, state.checked or 0),
-            mostly=None if rule is None or "mostly" not in rule.kwargs else float(_read_mostly(rule)),
+            mostly=None if rule is None or "mostly" not in rule.kwargs else float(rule.kwargs["mostly"]),
             tolerate=None if rule is None else rule.tolerate,
             since=None if first is None else _mark(first),
             since_or_before=first is earliest and first.status != result.CREATED,
@@ -486,13 +487,7 @@ def _judge_state(state: RuleState, rule: SuiteRule | None) -> models.RuleVerdict
         return None
     if state.checked == 0:
         return "not_checked"
-    if state.failed == 0 or Fraction(state.checked - state.failed, state.checked) >= _read_mostly(rule):
+    if (state.checked - state.failed) / state.checked >= float(rule.kwargs.get("mostly", 1)):  # as GX divides
         return "passed"
     is_tolerated = rule.tolerate is not None and state.failed <= resolve_threshold(rule.tolerate, state.checked)
     return "tolerated" if is_tolerated else "warned"
-
-
-def _read_mostly(rule: SuiteRule) -> Fraction:
-    """Return the share of rows that must pass, exactly as written; GX also accepts it as text."""
-    given = rule.kwargs.get("mostly", 1)
-    return Fraction(repr(given) if isinstance(given, float) else given)

@@ -47,24 +47,10 @@ def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
     return tables.read_range(table.uri, window, known)
 
 
-def keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
-    """Return whether the used columns have their values under the same names in the files at both ends of a range.
-
-    Delta refuses a feed across other names; but where they change in its first commit, the feed is just empty.
-    """
-    table, used = plan.tables[alias], plan.spec.sources[alias].columns
-    known = {table.version: table.layout}
-    if plan.target.cursor is not None:  # the log may have forgotten that version
-        mark = plan.target.cursor.sources[alias]
-        known.setdefault(mark.to, mark.layout)
-    for version in window:
-        if version not in known:
-            state = tables.state_at(table.uri, version)
-            if state is None:
-                return False
-            known[version] = state.layout
-    before, after = (known[version] for version in window)
-    return all(after.get(name) == there for name, there in before.items() if name in used)
+def tells_all(plan: Plan, alias: str, told: Told) -> bool:
+    """Return whether a source's feed tells all that the commits ``told`` of have changed in its used columns."""
+    uri, used = plan.tables[alias].uri, plan.spec.sources[alias].columns
+    return told.is_whole and all(tables.keeps_columns(uri, each, used) for each in told.redefined)
 
 
 def require_sound(plan: Plan, alias: str, *versions: int) -> None:
@@ -225,7 +211,7 @@ def _read(run: Run, alias: str, window: tuple[int, int], by: Netting[FeedResult]
     names = list(source.columns)
     pass_point("feed_of_source.before")
     found = None
-    if read_range(run.plan, alias, window).is_whole and keeps_layout(run.plan, alias, window):
+    if tells_all(run.plan, alias, read_range(run.plan, alias, window)):
         try:
             feed = reads.read_change_feed(run.session, uri, window, names)
             found = _follow(run, alias, feed, by)

@@ -162,6 +162,8 @@ BAD: dict[str, tuple[Any, int, str]] = {
     "null parameter": (condition({**COMPARISON, "parameter": None}), 8, "row_condition: none of GX's forms: {type: comparison"),
     "mapping as parameter": (condition({**COMPARISON, "parameter": {"a": 1}}), 8, "row_condition: none of GX's forms: {type: comparison"),
     "IN without list": (condition({**COMPARISON, "operator": "IN"}), 8, "row_condition: none of GX's forms: {type: comparison"),
+    "IN with booleans": (condition({**COMPARISON, "operator": "IN", "parameter": [True]}), 8, "row_condition: none of GX's forms: {type: comparison"),
+    "IN with texts and numbers": (condition({**COMPARISON, "operator": "NOT_IN", "parameter": ["a", 1]}), 8, "row_condition: none of GX's forms: {type: comparison"),
     "IN with an empty list": (condition({**COMPARISON, "operator": "IN", "parameter": []}), 8, "row_condition: none of GX's forms: {type: comparison"),
     "parameter is missing": (condition({k: v for k, v in COMPARISON.items() if k != "parameter"}), 8, "row_condition: none of GX's forms: {type: comparison"),
     "or within and": (condition({"type": "and", "conditions": [{"type": "or", "conditions": [COMPARISON]}]}), 8, "row_condition: none of GX's forms: {type: comparison"),
@@ -251,6 +253,12 @@ def test_yaml_suite_has_the_same_keys_and_lines(tmp_path: Path) -> None:
         ("warn", 0.2, "expectations/s.yml:3"),
         ("fail", None, "expectations/s.yml:7"),
     ]
+
+
+@pytest.mark.parametrize("regex", [r"^[\w-.]+@", r"[\s-_]", r"[\w-+]", r"[\.-/]", r"[\p{L}-']", r"[\t-9]"])
+def test_a_class_of_characters_may_stand_beside_a_hyphen_as_java_has_it(tmp_path: Path, regex: str) -> None:
+    (rule,) = load(tmp_path, one(REGEX, {"column": "c", "regex": regex})).rules
+    assert rule.kwargs["regex"] == regex
 
 
 def test_missing_file_is_refused(tmp_path: Path) -> None:

@@ -121,6 +121,9 @@ def test_the_share_is_of_the_rows_that_the_rule_judges(told: Any) -> None:
     entry = {"index": 0, "checked": 40, "failed": 10, "error": None}
     job = told([expect(mostly=0.8)], row(0, findings=[finding()], state=state(rules=[entry])))
     assert (job.now.rules[0].share, job.now.rules[0].verdict, job.now.rules[0].mostly) == (0.25, "warned", 0.8)
+    entry = {"index": 0, "checked": 6, "failed": 1, "error": None}
+    job = told([expect(mostly=5 / 6)], row(0, findings=[finding()], state=state(rules=[entry])))
+    assert job.now.rules[0].verdict == "passed"  # as Great Expectations divides
 
 
 def test_a_rule_that_judges_no_row_or_raises_is_no_warning(told: Any) -> None:

@@ -135,3 +135,37 @@ def test_every_rule_has_words() -> None:
     assert describe("key_not_null", (), "accounts") == "the key is missing in accounts"
     for kind in TYPES:
         assert "expect" not in describe(kind, ["x"])
+
+
+def test_of_two_rules_of_one_type_and_column_each_is_told(tmp_path: Path) -> None:
+    regex = "expect_column_values_to_match_regex"
+    strict = {**expect("email", regex, regex="^[a-z]"), "severity": "critical"}
+    project = project_in(tmp_path, rules=[expect("email", regex, regex="@"), strict])
+    found = [
+        finding(regex, index=0, failed=1, success=False, checked=10),
+        finding(regex, index=1, failed=2, success=False, checked=10, action="fail"),
+    ]
+    rows = [row(0, findings=found, state=state(3, 0, rows=300), status="blocked")]
+    (job,) = build_report([(project.jobs["customers"], rows)], project).jobs
+    shown = [each.what.rpartition(": ")[2] for each in job.to_do if "form" in each.what]
+    assert sorted(shown) == ["2 of 10 rows", "3 of 300 rows"]
+
+
+def test_a_rule_that_raised_has_judged_no_row(tmp_path: Path) -> None:
+    project = project_in(tmp_path, rules=[expect("email")])
+    raised = state(rules=[{"index": 0, "checked": None, "failed": None, "error": "KeyError"}])
+    (job,) = build_report([(project.jobs["customers"], [row(0, findings=[finding()], state=raised)])], project).jobs
+    assert [each.what.rpartition(": ")[2] for each in job.to_do if each.rule] == ["not judged"]
+
+
+@pytest.mark.parametrize(("how", "known"), [("left", {"value_null": 12}), ("right", {}), ("full", {})])
+def test_a_row_without_driving_row_has_no_value_that_is_null(tmp_path: Path, how: str, known: dict[str, int]) -> None:
+    project = project_in(tmp_path, rules=[expect("email")])
+    job = project.jobs["customers"]
+    join = {"accounts": job.join["accounts"].model_copy(update={"how": how})}
+    job = job.model_copy(update={"select": {"email": "consents.email"}, "join": join})
+    lookups = {"accounts": {"rows": 300, "matched": 290, "null_references": 4}}
+    counted = state(12, rows=300, lookups=lookups, nulls={"email": 12})
+    (told,) = build_report([(job, [row(0, findings=[finding()], state=counted)])], project).jobs
+    assert told.now is not None
+    assert told.now.nulls["email"].reasons == known

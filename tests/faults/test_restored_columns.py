@@ -1,0 +1,88 @@
+"""Columns that come back within one window: a feed lists no row for what a RESTORE does to columns."""
+
+from __future__ import annotations
+
+import pytest
+
+import enrich
+from kit.lab import Lab
+
+MAPPED = "'delta.enableChangeDataFeed' = 'true', 'delta.columnMapping.mode' = 'name'"
+
+
+def tell(lab: Lab, *statements: str) -> None:
+    for each in statements:
+        lab.spark.sql(each.format(o=f"delta.`{lab.path('orders')}`"))
+
+
+def fill(lab: Lab, kind: str) -> None:
+    """Write version 1 of the source: three rows."""
+    tell(lab, f"CREATE TABLE {{o}} (id INT, g STRING, x {kind}, y INT) USING delta TBLPROPERTIES ({MAPPED})")
+    tell(lab, "INSERT INTO {o} VALUES (1, 'a', 10, 0), (2, 'a', 5, 0), (3, 'b', 0, 0)")
+
+
+def settle(lab: Lab, *refused: str) -> None:
+    """Run all jobs, and compare all rows and counts with what the sources give; a history may have to leave a gap."""
+    assert [each.job for each in lab.run_all().jobs if each.exit_code] == [*refused]
+    for name in refused:
+        assert lab.run(name, allow_gap=True).exit_code == 0
+    found = enrich.verify(enrich.load_project(lab.home), spark=lab.spark)
+    assert found.exit_code == 0, [each.error for each in found.jobs]
+
+
+JOBS = {
+    "sums": "query: |\n  SELECT g, count(*) AS n, sum(x) AS total FROM o GROUP BY g\n",
+    "copies": "from: o\nselect: {id: o.id, x: o.x}\n",
+    "alls": "from: o\n",
+    "past": "kind: history\nfrom: o\n",
+}
+
+
+@pytest.fixture
+def orders(lab: Lab) -> Lab:
+    for name, text in JOBS.items():
+        lab.job(f"job: {name}\nsources: {{o: {{table: orders, key: id}}}}\n{text}target: {{table: {name}}}\n")
+    return lab
+
+
+def shown(lab: Lab) -> dict[str, list[tuple[object, ...]]]:
+    rows = {name: lab.rows(name) for name in ("sums", "copies", "alls", "past")}
+    found = {name: sorted(tuple(row.values()) for row in rows[name]) for name in ("sums", "copies")}
+    found["alls"] = sorted(tuple(row[name] for name in ("id", "g", "x", "y")) for row in rows["alls"])
+    return found | {"past": sorted((row["id"], row["x"]) for row in rows["past"] if row["valid_to"] is None)}
+
+
+WHOLE = {
+    "sums": [("a", 2, 15), ("b", 1, 0)],
+    "copies": [(1, 10), (2, 5), (3, 0)],
+    "alls": [(1, "a", 10, 0), (2, "a", 5, 0), (3, "b", 0, 0)],
+    "past": [(1, 10), (2, 5), (3, 0)],
+}
+
+
+def test_a_column_that_goes_and_comes_back_with_its_values(orders: Lab) -> None:
+    fill(orders, "INT")
+    settle(orders)
+    tell(orders, "ALTER TABLE {o} DROP COLUMN x", "UPDATE {o} SET y = 1 WHERE id = 1")
+    tell(orders, "RESTORE TABLE {o} TO VERSION AS OF 1")
+    settle(orders, "past")
+    assert shown(orders) == WHOLE
+
+
+def test_a_column_that_comes_back_after_a_run_without_it(orders: Lab) -> None:
+    fill(orders, "INT")
+    tell(orders, "ALTER TABLE {o} DROP COLUMN x")
+    for name in ("alls", "past"):
+        assert orders.run(name).status == "created"
+    tell(orders, "RESTORE TABLE {o} TO VERSION AS OF 1")
+    settle(orders)
+    assert shown(orders) == WHOLE
+
+
+def test_a_column_that_may_not_be_null_any_more(orders: Lab) -> None:
+    fill(orders, "INT NOT NULL")
+    tell(orders, "ALTER TABLE {o} ALTER COLUMN x DROP NOT NULL", "UPDATE {o} SET x = NULL WHERE id = 3")
+    settle(orders)
+    tell(orders, "INSERT INTO {o} VALUES (4, 'b', NULL, 0)", "RESTORE TABLE {o} TO VERSION AS OF 1")
+    settle(orders, "past")
+    assert shown(orders) == WHOLE
