@@ -29,8 +29,12 @@ def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | Non
     """Return where a catalog table lies; None when the catalog does not know it, a ConfigError for what is no table."""
     try:
         row = DeltaTable.forName(spark, quote(*name)).detail().select("location").collect()[0]
-    except AnalysisException as error:
-        if find_condition(error) != "DELTA_PATH_DOES_NOT_EXIST" and not spark.catalog.tableExists(quote(*name)):
+    except AnalysisException:
+        try:
+            is_there = spark.catalog.tableExists(quote(*name))
+        except AnalysisException as error:
+            is_there = find_condition(error) == "DELTA_PATH_DOES_NOT_EXIST"
+        if not is_there:
             return None
         raise ConfigError(
             f"what the catalog has under {'.'.join(name)!r} is a view, a table of another format, or has no files",
