@@ -86,3 +86,25 @@ def test_a_column_that_may_not_be_null_any_more(orders: Lab) -> None:
     tell(orders, "INSERT INTO {o} VALUES (4, 'b', NULL, 0)", "RESTORE TABLE {o} TO VERSION AS OF 1")
     settle(orders, "past")
     assert shown(orders) == WHOLE
+
+
+def test_the_text_of_a_struct_that_gains_a_field(lab: Lab) -> None:
+    tell(lab, "CREATE TABLE {o} (id INT, home STRUCT<city: STRING>) USING delta TBLPROPERTIES (" + MAPPED + ")")
+    tell(lab, "INSERT INTO {o} VALUES (1, named_struct('city', 'Bern')), (2, named_struct('city', 'Bern'))")
+    select = "{id: o.id, text: cast(o.home as string), kind: typeof(o.home), city: upper(o.home.city)}"
+    for name, text in {"texts": f"select: {select}", "cities": "select: {id: o.id, city: upper(o.home.city)}"}.items():
+        lab.job(
+            f"job: {name}\nsources: {{o: {{table: orders, key: id}}}}\nfrom: o\n{text}\ntarget: {{table: {name}}}\n"
+        )
+    lab.job(
+        "job: sums\nsources: {o: {table: orders, key: id}}\ntarget: {table: sums}\n"
+        "query: |\n  SELECT CAST(home AS STRING) AS text, count(*) AS n FROM o GROUP BY CAST(home AS STRING)\n"
+    )
+    settle(lab)
+    tell(lab, "ALTER TABLE {o} ADD COLUMN home.zip STRING", "DELETE FROM {o} WHERE id = 2")
+    found = {each.job: each for each in lab.run_all().jobs}
+    assert {job: each.error for job, each in found.items() if each.error} == {}
+    assert found["cities"].mode == "incremental"
+    assert [(row["id"], row["text"], row["city"]) for row in lab.rows("texts")] == [(1, "{Bern, null}", "BERN")]
+    assert [(row["text"], row["n"]) for row in lab.rows("sums")] == [("{Bern, null}", 1)]
+    settle(lab)

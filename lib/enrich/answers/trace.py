@@ -146,9 +146,8 @@ class _Key:
             return F.date_trunc("minute", value) if in_log and kind.startswith("timestamp") else value
 
         known = zip(values, self.parts, map(str, self.kinds), strict=True)
-        return reduce(
-            and_, [form(v, kind) == form(part, kind) for v, part, kind in known if v is not None], F.lit(True)
-        )
+        same = [form(value, kind) == form(part, kind) for value, part, kind in known if value is not None]
+        return reduce(and_, same, F.lit(True))
 
     def is_named(self, condition: Column, kinds: Sequence[T.DataType]) -> Column:
         """Tell whether a condition, as Spark writes it into a commit, has all parts of the key."""
@@ -173,9 +172,8 @@ def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlac
         yield tell("row", with_rows)
     infos = PyFileSystem(open_files(uri)).get_file_info(FileSelector("", recursive=True))
     listed = [info.path for info in infos if info.is_file]
-    there = {
-        each: f"{uri}/{each}" for each in (_FEED, _LOG, _SIDECARS) if any(path.startswith(each) for path in listed)
-    }
+    found = (each for each in (_FEED, _LOG, _SIDECARS) if any(path.startswith(each) for path in listed))
+    there = {each: f"{uri}/{each}" for each in found}
     stored = {state.layout[name].get(f".{quote(name)}", name): rows.schema[name].dataType for name in names}
     fields = ", ".join(f"{quote(name)} {kind.simpleString()}" for name, kind in stored.items())
     # Files lack the columns by which a table is partitioned: there the other parts of the key have to do.

@@ -142,15 +142,17 @@ def fits(cursor: Cursor, spec: JobSpec) -> bool:
 
 
 def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
-    """Return the lists that are read as a whole and whose lookup has other columns than when the target was written.
+    """Return the sources of lists and structs that an expression reads as a whole, and that have other fields than
+    when the target was written.
 
-    A new column changes each of them, also those that no change of a row leads to: the text of a list, for instance.
+    A new one changes each of them, also those that no change of a row leads to: the text of a list, for instance.
     """
-    return [
-        alias
-        for alias in sorted(spec.read_whole)
-        if alias in cursor.sources and set(cursor.sources[alias].columns) != set(spec.sources[alias].columns)
-    ]
+    marks = {alias: mark.columns for alias, mark in cursor.sources.items() if alias in spec.sources}
+    read = {path for each in spec.outputs if not each.is_plain for path in each.paths if len(path) == 2}
+    kinds = [(a, marks[a].get(n), spec.sources[a].columns.get(n)) for a, n in read if a in marks]
+    grown = {alias for alias, was, now in kinds if was and now and strip_type(was) != strip_type(now)}
+    lists = {alias for alias in spec.read_whole if set(marks.get(alias, ())) != set(spec.sources[alias].columns)}
+    return sorted(grown | (lists & marks.keys()))
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def decide_repair(opened: OpenJob) -> Plan:
     continuity.check(cursor, opened.definition, opened.tables)
     if lists := continuity.find_reshaped(cursor, opened.spec):
         raise HistoryError(
-            f"source {lists[0]!r} has gained a column since the target was written, and its lists have all columns",
+            f"source {lists[0]!r} has gained a column or a field since the target was written, and the target shows it",
             hint=f"run `{hints.run(name)}`, which computes them again",
         )
     versions = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
