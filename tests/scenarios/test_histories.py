@@ -20,6 +20,7 @@ from enrich.answers.inspection import read_status
 from enrich.answers.verification import Discrepancy, VerifyResult
 from enrich.cli.checks import format_verification
 from enrich.delta import tables
+from enrich.joins import history
 from enrich.progress import cursor
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
@@ -358,6 +359,25 @@ def test_versions_that_somebody_takes_out_of_the_quarantine_are_not_lost(past: L
         ("u3", 1, 9, "p"),
     ]
     assert enrich.verify(enrich.load_project(past.home), spark=past.spark).exit_code == 0
+
+
+def test_verify_holds_open_versions_against_the_snapshot_whatever_the_feed_says(
+    past: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    past.run(until="v5")
+    read = history.reads.read_change_feed
+
+    def forget(*arguments: Any, **how: Any) -> Any:
+        return read(*arguments, **how).where("id <> 'u4'")
+
+    monkeypatch.setattr(history.reads, "read_change_feed", forget)
+    assert past.run().exit_code == 0
+    assert "u4" not in {each[0] for each in told(past)}
+    project = enrich.load_project(past.home)
+    (found,) = enrich.verify(project, spark=past.spark).jobs
+    assert (found.exit_code, found.target.missing) == (6, 1)
+    assert enrich.verify(project, repair=True, spark=past.spark).exit_code == 0
+    assert [each for each in told(past) if each[0] == "u4"] == [("u4", 8, None, "q")]
 
 
 def test_a_full_refresh_that_would_forget_versions_advises_no_run_that_is_refused(past: Lab) -> None:

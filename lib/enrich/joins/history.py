@@ -37,7 +37,7 @@ from enrich.frames import changes as net_changes
 from enrich.frames import columns, difference, normalise
 from enrich.frames.columns import add_up, drop_nulls, lacks_value, make_comparable, name_parts, pack_columns, unite
 from enrich.progress import cursor as progress
-from enrich.progress.plan import Plan, Span
+from enrich.progress.plan import REPAIR, Plan, Span
 from enrich.steps import source_changes
 from enrich.steps.rows import Rows, keep_rows
 from enrich.steps.run import Run, build_finding, list_kinds, read_target
@@ -157,16 +157,21 @@ def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:
     parts, compared, counted = _read_images(run, spec, (span.start, end)) if span.start < end else ([], (), (0, 0, 0))
     if span.compares and earlier is not None:
         parts.append(_compare_rows(run, spec, earlier, span.start))
-    nothing = {WEIGHT: F.lit(0), COMMIT: F.lit(0).cast("long")}
-    images = run.keep(unite(parts) if parts else run.read_source(spec.driving).limit(0).withColumns(nothing))
-    events = run.keep(find_events(spec, images, _list_times(run, times)))
-    keys = run.keep(events.select(*name_left_key(len(spec.key))).distinct())
     if earlier is None:
         first = F.timestamp_millis(F.lit(times[span.start]))
         since = F.lit(BEGINNING).cast("timestamp") if spec.from_beginning else first
         base = take_rows(spec, run.snapshot(spec.driving, span.start), since)
     else:
         base = earlier
+    moments = _list_times(run, times)
+    if run.plan.mode == REPAIR and parts:  # whatever the feed says, the open versions are the snapshot's rows
+        told = run.keep(unite(parts))
+        made = derive_versions(spec, base, find_events(spec, told, moments))
+        parts = [told, _compare_rows(run, spec, take_versions(spec, made, {}), end)]
+    nothing = {WEIGHT: F.lit(0), COMMIT: F.lit(0).cast("long")}
+    images = run.keep(unite(parts) if parts else run.read_source(spec.driving).limit(0).withColumns(nothing))
+    events = run.keep(find_events(spec, images, moments))
+    keys = run.keep(events.select(*name_left_key(len(spec.key))).distinct())
     identities = None
     if recorded is not None and not run.plan.everything:
         recorded = run.keep(recorded.join(keys, on=keys.columns, how="left_semi"))
