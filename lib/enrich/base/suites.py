@@ -173,9 +173,8 @@ def list_needed_columns(suite: Suite | None, names: Sequence[str]) -> frozenset[
     """Return the columns among ``names`` whose values the row rules of a suite look at."""
     rules = suite.row_rules if suite is not None else ()
     found = [resolve_column(column, names) or column for rule in rules for column in rule.list_judged_columns()]
-    return frozenset(
-        part for each in found for part in (each, each.strip("`"), each.partition(".")[0]) if part in names
-    )
+    parts = (part for each in found for part in (each, each.strip("`"), each.partition(".")[0]))
+    return frozenset(part for part in parts if part in names)
 
 
 def resolve_column(column: str, names: Sequence[str]) -> str | None:

@@ -138,9 +138,8 @@ def explain_reads(plan: Plan) -> str | None:
     shown = Shown.of(plan, plan.spec.columns)
     if lacking := shown.list_lacking():
         return f"more groups would move by the changes alone with {' and '.join(lacking)} among the columns"
-    if chosen := [
-        part.spell() for part in shown.spec.parts.values() if part.function not in _ADDED or part.is_distinct
-    ]:
+    chosen = [each.spell() for each in shown.spec.parts.values() if each.function not in _ADDED or each.is_distinct]
+    if chosen:
         return f"only groups in which {' or '.join(chosen)} may have changed are computed from all their rows"
     return None
 

@@ -98,9 +98,7 @@ def collect_elements(elements: DataFrame, identity: Sequence[str], lookup: Sourc
     item = F.struct(F.col(_ID).alias(lookup.key[0]), *own, *looked_up)
     pair = F.struct(F.col(_AT).alias("at"), item.alias("item"))
     pair = F.when(is_matched, pair) if step.drop_unmatched else pair  # collect_list leaves nulls out
-    ordered = F.array_sort(
-        F.collect_list(pair), lambda a, b: F.when(a.getField("at") < b.getField("at"), F.lit(-1)).otherwise(F.lit(1))
-    )
+    ordered = F.array_sort(F.collect_list(pair), lambda a, b: F.when(a["at"] < b["at"], F.lit(-1)).otherwise(F.lit(1)))
     counts = (F.count("*"), F.count_if(is_matched), F.count_if(is_null))
     return elements.groupBy(*identity).agg(
         F.transform(ordered, lambda each: each.getField("item")).alias(_LIST),
