@@ -19,8 +19,7 @@ from enrich.answers import question
 from enrich.answers.inspection import read_status
 from enrich.answers.verification import Discrepancy, VerifyResult
 from enrich.cli.checks import format_verification
-from enrich.delta import tables
-from enrich.joins import history
+from enrich.delta import reads, tables
 from enrich.progress import cursor
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
@@ -365,12 +364,12 @@ def test_verify_holds_open_versions_against_the_snapshot_whatever_the_feed_says(
     past: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     past.run(until="v5")
-    read = history.reads.read_change_feed
+    read = reads.read_change_feed
 
     def forget(*arguments: Any, **how: Any) -> Any:
         return read(*arguments, **how).where("id <> 'u4'")
 
-    monkeypatch.setattr(history.reads, "read_change_feed", forget)
+    monkeypatch.setattr(reads, "read_change_feed", forget)
     assert past.run().exit_code == 0
     assert "u4" not in {each[0] for each in told(past)}
     project = enrich.load_project(past.home)
