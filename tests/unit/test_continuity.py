@@ -197,7 +197,7 @@ def test_what_two_records_do_not_share_is_named_where_they_are_alike(items: Path
 
 
 def test_a_record_of_old_does_not_know_the_partition_columns() -> None:
-    told = Mark("t", 1, 2, {"id": "long"}, partitions=("day",), layout={"id": {}})
+    told = Mark("t", 1, 2, {"id": "long"}, partitions=("day",))
     assert Mark.from_dict(told.to_dict()) == told
     old = {name: each for name, each in told.to_dict().items() if name != "partitions"}
     assert Mark.from_dict(old).partitions is None

@@ -26,7 +26,7 @@ JOB = "kept"
 
 def record(number: int, base: int | None, quarantine: int = 0) -> Cursor:
     """Return what a run notes."""
-    marks = {"items": Mark("t", None, number, {"id": "long"}, layout={"id": {}})}
+    marks = {"items": Mark("t", None, number, {"id": "long"})}
     return Cursor(f"run{number}", JOB, number, "d", marks, ("id",), base, quarantine)
 
 
@@ -51,7 +51,7 @@ def read(uri: Path) -> cursor.TargetState:
 def test_a_record_survives_its_json() -> None:
     found = record(3, 7, 2)
     mark = found.sources["items"]
-    told = replace(mark, gaps=((1, 2),), commit="abc", layout={"id": {".`id`": "c1"}}, chars={"id": ["char(2)"]})
+    told = replace(mark, gaps=((1, 2),), commit="abc", chars={"id": ["char(2)"]})
     told = replace(told, trusted=False)
     for each in (found, replace(found, sources={"items": told})):
         assert Cursor.from_dict(json.loads(each.to_json())) == each

@@ -60,9 +60,7 @@ class Past:
         """Commit what a run notes that has taken the source up to a version, with a row."""
         opened = self.open_job()
         columns = dict(opened.spec.sources["people"].columns)
-        mark = Mark(
-            opened.tables["people"].table_id, None, to, columns, layout={name: {} for name in columns}, first=first
-        )
+        mark = Mark(opened.tables["people"].table_id, None, to, columns, first=first)
         number = opened.target.number + 1
         record = Cursor("run", "names", number, opened.definition, {"people": mark}, opened.spec.columns)
         record = replace(record, base=None if opened.target.table is None else opened.target.table.version, **more)

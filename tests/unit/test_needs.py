@@ -21,7 +21,7 @@ JOB = "kept"
 
 def record(number: int, to: int, table_id: str = "t", gaps: tuple[tuple[int, int], ...] = ()) -> Cursor:
     """Return what a run notes that has consumed its source up to ``to``."""
-    mark = Mark(table_id, None, to, {"id": "long"}, gaps, layout={"id": {}})
+    mark = Mark(table_id, None, to, {"id": "long"}, gaps)
     return Cursor(f"run{number}", JOB, number, "d", {"items": mark}, ("id",), None, 0)
 
 

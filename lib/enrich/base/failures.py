@@ -13,6 +13,7 @@ from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import Blocked, ConfigError, Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
+from enrich.base.spec import quote_literal
 
 # History that is no more; in the middle of a chain of causes, too.
 _GONE = re.compile(
@@ -176,13 +177,13 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         return error
     if known := find_refusal(error, f"the target of {job!r}") or find_lack(error):
         return known
-    if find_condition(error) == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":  # a run ended before it was registered
+    condition = find_condition(error)
+    if condition == "DELTA_CREATE_TABLE_WITH_NON_EMPTY_LOCATION":  # a run ended before it was registered
         name, place = re.findall(r"\('(?:file:)?(.+?)'\)", str(error))[:2]
-        hint = (
-            f"run `CREATE TABLE {name} USING delta LOCATION '{place}'` in Spark SQL if they are its own, or remove them"
-        )
+        statement = f"CREATE TABLE {name} USING delta LOCATION {quote_literal(place)}"
+        hint = f"run `{statement}` in Spark SQL if they are its own, or remove them"
         return ConfigError(f"the catalog does not know {name}, and there are files at its place {place}", hint=hint)
-    if find_condition(error) == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
+    if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
         hint = "select it under a name without blanks and ,;{}()="
         return ConfigError(f"a column of {job!r}, or a field in one, has a name that Delta refuses", hint=hint)
     if is_gone(error):

@@ -303,10 +303,10 @@ def validate(call: Call, /, *, offline: bool) -> int:
     except ConfigError as error:
         faults = error.faults
     else:
-        sources = (project.location(each.table) for job in project.jobs.values() for each in job.sources.values())
-        closed = f" (no table of a catalog was opened: `{hints.plan()}` opens them)"
-        seen = closed if any(isinstance(each, CatalogName) for each in sources) else ""
-        seen = " (offline: files alone, no table was opened)" if offline else seen
+        places = (project.location(each.table) for job in project.jobs.values() for each in job.sources.values())
+        has_catalog = any(isinstance(place, CatalogName) for place in places)
+        closed = f" (no table of a catalog was opened: `{hints.plan()}` opens them)" if has_catalog else ""
+        seen = " (offline: files alone, no table was opened)" if offline else closed
         jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
         text = f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"
     code = 2 if faults else 0

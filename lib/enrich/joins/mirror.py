@@ -52,9 +52,10 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     spec = get_spec(run)
     frame = derive_mirror(spec, run.snapshot(spec.driving), affected)
     frame, (count, shared), tally = keep_rows(run, frame, F.count("*"), F.count_if(F.col(HOLDERS) > 1))
-    come = [changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)] if spec.driving in changed.net else []
-    come = [run.snapshot(spec.driving)] if run.plan.everything else come
-    nulls = sum(each.where(lacks_value(spec.value) & ~lacks_value(spec.key)).count() for each in come)
+    come = run.snapshot(spec.driving) if run.plan.everything else None
+    if come is None and spec.driving in changed.net:
+        come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
+    nulls = 0 if come is None else come.where(lacks_value(spec.value) & ~lacks_value(spec.key)).count()
     counts = Counts(affected_keys=affected.count if affected else count, null_values=nulls)
     conflict = spec.conflict == "fail" and shared
     findings = (build_finding("value_unique", "fail", (count, shared), spec.driving),) if conflict else ()

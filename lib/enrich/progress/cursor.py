@@ -35,7 +35,7 @@ To read these, too, would cost a file of the log for each, in tables that are op
 
 @dataclass(frozen=True)
 class Mark:
-    """How far one source is consumed, and what it looked like; ``layout`` and ``chars`` as in ``TableState``."""
+    """How far one source is consumed, and what it looked like; ``chars`` as in ``TableState``."""
 
     table_id: str
     start: int | None  # the version before the window; None at the first run
@@ -45,7 +45,6 @@ class Mark:
     # may hold what was there before them.
     gaps: tuple[tuple[int, int], ...] = ()
     commit: str | None = None  # what tells the commit ``to`` from any other; None where the log did not hold it
-    layout: dict[str, dict[str, str]] = field(default_factory=dict)
     first: int | None = None  # the version with which a history begins; None for other jobs
     chars: dict[str, list[str]] = field(default_factory=dict)
     trusted: bool = False  # whether two rows may share a key, because nobody looked for such rows
@@ -54,18 +53,17 @@ class Mark:
     def to_dict(self) -> dict[str, Any]:
         """Return the source's part of the record; some of it only where there is something to say."""
         found: dict[str, Any] = {**vars(self), "from": self.start, "gaps": [list(gap) for gap in self.gaps]}
-        found["layout"] = {name: there for name, there in self.layout.items() if there}
         found["partitions"] = None if self.partitions is None else list(self.partitions)
-        empty = {name for name in ("layout", "gaps") if not found[name]}
-        empty |= {name for name in ("first", "partitions") if found[name] is None}
+        empty = {name for name in ("first", "partitions") if found[name] is None} | (
+            {"gaps"} if not self.gaps else set()
+        )
         return {name: each for name, each in found.items() if name not in {"start", *empty}}
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Mark:
         """Read a source's part back."""
         known = {each.name: found[each.name] for each in fields(Mark) if each.name in found}
-        layout = {name: found.get("layout", {}).get(name, {}) for name in found["columns"]}
-        known |= {"layout": layout, "gaps": tuple((start, to) for start, to in found.get("gaps", ()))}
+        known["gaps"] = tuple((start, to) for start, to in found.get("gaps", ()))
         if "partitions" in found:
             known["partitions"] = tuple(found["partitions"])
         return Mark(start=found["from"], **known)

@@ -298,7 +298,6 @@ class Plan(OpenJob):
             columns,
             gaps=self.list_open_gaps(alias),
             commit=table.commit if is_latest else None,
-            layout={name: table.layout[name] for name in columns},
             first=None if self.span is None else self.span.first,
             chars={name: table.chars[name] for name in columns if name in table.chars},
             trusted=source.trusted,
