@@ -22,7 +22,7 @@ from enrich.base.errors import ConfigError, EnvironmentFault
 from enrich.base.failures import find_condition, find_lack
 from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
-from enrich.delta import tables
+from enrich.delta import stores, tables
 
 
 def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
@@ -69,9 +69,15 @@ def read_snapshot(
 
 
 def read_files(
-    spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
+    spark: SparkSession,
+    uri: str,
+    version: int,
+    columns: Sequence[str],
+    *,
+    like: DataFrame | None = None,
+    most: int | None = None,
 ) -> DataFrame:
-    """Return what ``read_snapshot`` does, and list the table's files once.
+    """Return what ``read_snapshot`` does, and list the table's files once; with ``most``, if they are known to be few.
 
     Else Delta asks by a Spark job, at each place of a plan where the table is read, which files a condition leaves out.
     """
@@ -82,12 +88,28 @@ def read_files(
         then = log.update(False, nothing, nothing)  # what lies there may be another table than Delta remembers
         if then.version() != version:
             then = log.getSnapshotAt(version, nothing, nothing, False)
-        files = jvm.org.apache.spark.api.python.PythonUtils.toSeq(then.allFiles().collectAsList())
+        files = _list_noted(then, uri)
+        if most is not None and (files is None or files.size() > most):
+            return read_snapshot(spark, uri, version, columns, like=like)
+        if files is None:
+            files = jvm.org.apache.spark.api.python.PythonUtils.toSeq(then.allFiles().collectAsList())
         return _take_columns(ClassicDataFrame(log.createDataFrame(then, files, False, nothing), spark), columns, like)
     except (Py4JJavaError, Py4JNetworkError):
         raise
     except (Py4JError, TypeError):  # another Delta
         return read_snapshot(spark, uri, version, columns, like=like)
+
+
+def _list_noted(then: Any, uri: str) -> Any:
+    """Return the files of a snapshot as the writer of its commit has noted them beside it; None where it has not.
+
+    Reading them takes no Spark job. A note that another commit of this number has left behind has another id.
+    """
+    note = then.checksumOpt()
+    if note.isEmpty() or note.get().allFiles().isEmpty() or note.get().txnId().isEmpty():
+        return None
+    head = stores.read_commit_file(uri, then.version(), tables.HEAD)
+    return note.get().allFiles().get() if head is not None and note.get().txnId().get().encode() in head else None
 
 
 def _take_columns(rows: DataFrame, columns: Sequence[str], like: DataFrame | None, *more: Column) -> DataFrame:

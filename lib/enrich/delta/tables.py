@@ -31,7 +31,7 @@ Log: TypeAlias = "DeltaTable"  # a table's log, opened at a version
 CHANGE_FEED = "delta.enableChangeDataFeed"
 VECTORS = "delta.enableDeletionVectors"
 RECENT = 20  # commits that are looked at first
-_HEAD = 65536
+HEAD = 65536
 _AT_ONCE = 32
 _ACTIONS = frozenset(
     {"add", "remove", "cdc", "metaData", "protocol", "commitInfo", "txn"}
@@ -303,7 +303,7 @@ def list_log(uri: str) -> tuple[set[int], list[int]]:
 
 def fingerprint(uri: str, version: int) -> str | None:
     """Return a hash of a commit's head, which says who made it and when; None when the log does not hold it."""
-    text = read_commit_file(uri, version, _HEAD)
+    text = read_commit_file(uri, version, HEAD)
     return None if text is None else hashlib.sha256(text).hexdigest()[:16]
 
 

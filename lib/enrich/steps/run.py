@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +29,7 @@ R = TypeVar("R")
 
 LARGE_LOOKUP = 2**20  # bytes from which on a lookup is filtered by what the affected rows refer to
 FEW = 100_000  # affected rows whose references are sent to every task, and that need no adaptive plans
+_FEW_FILES = 16  # files that are opened rather than asked for by Spark jobs, which cost more than a look at each
 _IN_A_LIST = 10  # references that a list is taken to have, which nobody has counted
 
 
@@ -95,7 +96,7 @@ class Run:
         names, end = list(source.columns), self.plan.window[alias].to
         # What rows refer to is looked for by no literal that would leave files out.
         refers = any(step.alias == alias and step.on and step.at is None for step in self.plan.spec.steps)
-        read = reads.read_files if refers else reads.read_snapshot
+        read = partial(reads.read_files, most=None if refers else _FEW_FILES)
         if version is None or version == end:
             rows = read(self.session, state.uri, end, names)
         else:  # the source may have gained columns since; these are known without a look at files
