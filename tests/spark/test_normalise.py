@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from enrich.base.spec import NORMALISERS, SourceSpec
-from enrich.frames.normalise import normalise, normalise_keys, normalise_references
+from enrich.base.spec import NORMALISERS, Latest, SourceSpec
+from enrich.frames.normalise import count_derived, derive_rows, normalise, normalise_keys, normalise_references
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,3 +101,25 @@ def test_only_text_columns_of_a_key_are_normalised(spark: SparkSession) -> None:
     assert normalise_keys(rows, source).columns == ["x", "a.b", "n"]
     pair = normalise_references([F.lit("Q"), F.lit(2)], source)
     assert tuple(rows.select(*pair).first() or ()) == ("q", 2)
+
+
+def test_events_of_one_order_are_told_apart_by_where_they_have_nulls(spark: SparkSession) -> None:
+    source = SourceSpec("s", ("id",), dict.fromkeys(("id", "n", "a", "b", "c"), "string"), latest=Latest(("n",)))
+    events = spark.sql(
+        """
+        SELECT * FROM VALUES (1, 1, null, 'x', array(1)), (1, 1, 'x', null, array(1)), (2, 1, 'x', 'x', null),
+            (2, 1, 'x', 'x', array()), (3, 1, 'x', null, array(null)), (3, 1, 'x', null, array(null))
+            AS t(id, n, a, b, c)
+        """
+    )
+    assert count_derived(events, source) == (3, 2)
+
+
+def test_a_delete_event_is_told_as_the_feed_has_it_by_a_text_that_is_not_filled_up(spark: SparkSession) -> None:
+    from pyspark.sql import functions as F
+
+    source = SourceSpec("s", ("id",), dict.fromkeys(("id", "n", "op"), "string"), latest=Latest(("n",), "op = 'd'"))
+    events = spark.sql("SELECT 'a' AS id, 1 AS n, 'd   ' AS op")
+    declared = F.col("op").alias("op", metadata={"__CHAR_VARCHAR_TYPE_STRING": "char(4)"})
+    for rows in (events, events.select("id", "n", declared)):
+        assert derive_rows(rows, source).count() == 1

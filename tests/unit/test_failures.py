@@ -24,6 +24,13 @@ class InvalidNames(Exception):
         return "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES"
 
 
+class AppendOnly(Exception):
+    """As Delta refuses to update or delete a row of a table of this property."""
+
+    def getCondition(self) -> str:  # noqa: N802 - as in pyspark
+        return "DELTA_CANNOT_MODIFY_APPEND_ONLY"
+
+
 class WrongValue(NumberFormatException):
     """The same, with what SQL calls such a fault."""
 
@@ -78,6 +85,7 @@ class PythonException(Exception):
         (NumberFormatException("The value 'DELTA_FILE_NOT_FOUND' cannot be cast"), RunFailed, 1),
         (ConcurrentAppendException(CANARY), RunFailed, 1),
         (InvalidNames(CANARY), ConfigError, 2),
+        (AppendOnly(CANARY), ConfigError, 2),
         (
             RuntimeError(f"Job aborted: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 {CANARY}"),
             RunFailed,

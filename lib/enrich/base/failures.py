@@ -70,6 +70,16 @@ _REFUSED = (
         "a constraint or the length of a column",
     ),
 )
+_NOT_ALLOWED = {
+    "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES": (
+        "a column of {!r}, or a field in one, has a name that Delta refuses",
+        "select it under a name without blanks and ,;{}()=",
+    ),
+    "DELTA_CANNOT_MODIFY_APPEND_ONLY": (
+        "the target of {!r} has delta.appendOnly: it takes no updates and deletes",
+        "set the property to 'false' with ALTER TABLE ... SET TBLPROPERTIES, or write to another table",
+    ),
+}
 # How Python, delta-rs, Java and Hadoop begin a line that says that a permission is missing; a cell begins none.
 _DENIED = re.compile(
     r"(?:^PermissionError|^PermissionDenied|^(?:OSError|TableNotFoundError|DeltaError)\b"
@@ -183,9 +193,9 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         statement = f"CREATE TABLE {name} USING delta LOCATION {quote_literal(place)}"
         hint = f"run `{statement}` in Spark SQL if they are its own, or remove them"
         return ConfigError(f"the catalog does not know {name}, and there are files at its place {place}", hint=hint)
-    if condition == "DELTA_INVALID_CHARACTERS_IN_COLUMN_NAMES":
-        hint = "select it under a name without blanks and ,;{}()="
-        return ConfigError(f"a column of {job!r}, or a field in one, has a name that Delta refuses", hint=hint)
+    if condition in _NOT_ALLOWED:
+        said, hint = _NOT_ALLOWED[condition]
+        return ConfigError(said.format(job), hint=hint)
     if is_gone(error):
         return RefreshNeeded(
             f"job {job!r} needs files or commits of a version that do not exist any more",

@@ -132,6 +132,7 @@ def _record_commit(session: SparkSession, commit: Commit) -> AbstractContextMana
         "spark.databricks.delta.write.txnVersion": str(commit.number),
         "spark.databricks.delta.commitInfo.userMetadata": commit.record,
         "spark.databricks.delta.merge.materializeSource": "none",
+        "spark.databricks.delta.autoCompact.enabled": "false",  # its commit would carry the record, too
         _VECTORS: "true",
         BROADCAST: str(session.conf.get(BROADCAST)),
     }

@@ -61,6 +61,7 @@ class TableState:
     # without any change of data.
     chars: dict[str, list[str]]
     demands: Demands = field(default_factory=Demands)
+    is_widened: bool = False  # whether a column has had a narrower type
     partitions: tuple[str, ...] = ()
     comments: Mapping[str, str] = field(default_factory=dict)  # of columns, by name, and of the table, by no name
 
@@ -106,7 +107,7 @@ def has_remains(uri: str) -> bool:
         return _MARKS[0] in names and all(name in _MARKS or _PART_FILE.match(name) for name in names)
     if not (local / "_delta_log").is_dir():
         return False
-    if any(each.is_file() and each.suffix != ".tmp" for each in (local / "_delta_log").rglob("*")):
+    if any(each.is_file() and ".tmp" not in each.suffixes[-2:] for each in (local / "_delta_log").rglob("*")):
         return False
     return all(each.name == "_delta_log" or _PART_FILE.match(each.name) for each in local.iterdir())
 
@@ -159,11 +160,12 @@ def read_open_state(log: DeltaTable) -> TableState:
     """Read identity, version, schema and properties from an open log."""
     metadata, fields = log.metadata(), json.loads(log.schema().to_json())["fields"]
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
-    layout, chars, comments = {}, {}, {}
+    layout, chars, comments, is_widened = {}, {}, {}, False
     for column in fields:
         if "comment" in (noted := column.get("metadata") or {}):
             comments[column["name"]] = noted["comment"]
         inside = [(at, each["name"], each.get("metadata") or {}) for at, each in walk_parts(column) if "name" in each]
+        is_widened |= any("delta.typeChanges" in told for _, _, told in inside)
         physical = [(path, name, told.get(_PHYSICAL, name)) for path, name, told in inside]
         layout[column["name"]] = {path: there for path, name, there in physical if there != name}
         declared = [told[_DECLARED] for _, _, told in inside if _CHAR.search(told.get(_DECLARED, ""))]
@@ -179,6 +181,7 @@ def read_open_state(log: DeltaTable) -> TableState:
         layout=layout,
         chars=chars,
         demands=read_demands(fields, properties),
+        is_widened=is_widened,
         partitions=tuple(metadata.partition_columns),
         comments=comments | ({"": metadata.description} if metadata.description else {}),
     )
@@ -320,7 +323,8 @@ def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
     if before is None or after is None:
         return True
     # A column that is renamed or dropped takes its values with it, and no file comes or goes.
-    return any(after.layout.get(name) != there for name, there in before.layout.items() if name in columns)
+    ours = {name.lower() for name in columns}
+    return any(after.layout.get(name) != there for name, there in before.layout.items() if name.lower() in ours)
 
 
 def read_commits(log: DeltaTable) -> dict[int, int]:

@@ -87,12 +87,14 @@ def derive_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
         return rows
     found, latest = _group_rows(rows, source, *also), source.latest
     found = found if latest is not None else found.where(~F.col(_MARKED))
-    key, names = ([quote(name_inside(name)) for name in each] for each in (source.key, source.columns))
-    found = found.select(*key, *also, f"{_ROW}.*").drop(_ROW)
+    key, names = ([name_inside(name) for name in each] for each in (source.key, source.columns))
+    found = found.select(*map(quote, key), *also, f"{_ROW}.*")
+    # Without what Spark notes of a CHAR: by that it fills up a text that it is compared with, which no feed's rows do.
+    found = found.select(*[F.col(quote(name)).alias(name, metadata={}) for name in names], *also)
     if latest is not None and latest.gone is not None:
         # On the event that has won alone: on others the condition need not be computable.
         found = found.where(~F.coalesce(F.expr(latest.gone), F.lit(False)))
-    return found.select(*names, *also)
+    return found
 
 
 def count_derived(rows: DataFrame, source: SourceSpec) -> tuple[int, int]:
@@ -125,9 +127,11 @@ def _group_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     # Exact forms, for a map is not ordered, and 0.0 and -0.0 are written in two ways.
     contents = [make_exact(F.col(quote(name)), rows.schema[name].dataType) for name in others]
     order = [F.col(quote(name_inside(name))).alias(f"o{i}") for i, name in enumerate(source.latest.order)]
-    whole = F.struct(*order, *[part.alias(f"c{i}") for i, part in enumerate(contents)])
+    parts = [part.alias(f"c{i}") for i, part in enumerate(contents)]
+    whole = F.struct(*order, *parts)
     # The least and the greatest fingerprint among the events of the greatest order: another one is another content.
-    mark = F.xxhash64(*contents, F.lit(0))
+    # Spark's hash passes over nulls and empty lists; JSON has one character for all that is no UTF-8.
+    mark = F.xxhash64(*contents, F.to_json(F.struct(F.lit(0), *parts)))
     greatest, least = (
         F.max(F.struct(*order, each.alias("mark"))).getField("mark") for each in (mark, F.bitwise_not(mark))
     )

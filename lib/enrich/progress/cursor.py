@@ -217,7 +217,8 @@ def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tu
 def read_run(entry: dict[str, Any]) -> dict[str, Any]:
     """Return what a run of a job has put into a commit; empty for commits of others."""
     found = read_metadata(entry)
-    return found if is_of_run(found) else {}
+    # What compacts a table behind a commit takes its record over.
+    return found if is_of_run(found) and entry.get("operation") not in UPKEEP else {}
 
 
 def is_of_run(found: Mapping[str, Any], run_id: str | None = None) -> bool:

@@ -116,7 +116,7 @@ def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -
     beside = {name.lower() for name in target.quarantine.table.columns} if target.quarantine is not None else set()
     adopts = bool(added) or any(name.lower() in beside - recorded for name in plan.spec.columns)
     remade = plan.mode == FULL_REFRESH and not continuity.is_ours(target, plan.definition)
-    may_differ = remade or table.properties.get("delta.enableTypeWidening", "").lower() == "true"  # not by a job
+    may_differ = remade or table.is_widened  # not by a job
     if not adopts and not nested and not may_differ:
         return plan
     kinds = find_types()

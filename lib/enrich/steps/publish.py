@@ -10,12 +10,15 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import result as results
 from enrich.base.errors import Blocked, Conflict, EnrichError, Locked, SourceMoved
 from enrich.base.failpoints import pass_point
+from enrich.base.failures import find_value_fault
 from enrich.base.names import find_quarantine
 from enrich.base.result import JobResult, Proof, State, add_proofs
 from enrich.base.schemas import NOT_NULL
@@ -356,10 +359,19 @@ def _refuse_rows(run: Run, staged: StagedTable) -> None:
         stored = reads.read_snapshot(run.session, table.uri, table.version, list(table.columns))
     else:  # with the schema, only CHECK stays
         constraints = tuple(each for each in constraints if not each.path)
-    _, found = mark_violations(complete_rows(rows, stored, staged.identity, table.demands), constraints)
+    what = "quarantine" if staged.is_quarantine else "target"
+    try:
+        _, found = mark_violations(complete_rows(rows, stored, staged.identity, table.demands), constraints)
+    except (PySparkException, Py4JJavaError) as error:
+        if (fault := find_value_fault(error)) is None:
+            raise
+        raise Blocked(
+            f"a constraint or a generated column of the {what} of {run.plan.job.job!r} cannot be computed for a row"
+            f" ({fault.condition}), nothing was written",
+            hint="correct the row in the sources, or the table's constraints; then run again",
+        ) from error
     if found:
         told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
-        what = "quarantine" if staged.is_quarantine else "target"
         drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."
         raise Blocked(
             f"the {what} refuses rows of {run.plan.job.job!r}, nothing was written: {told}",
