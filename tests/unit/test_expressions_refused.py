@@ -240,7 +240,6 @@ REFUSED: dict[str, list[str]] = {
         "KEY",
         "Key.x",
         "transform(xs, reflect -> 1)",
-        "transform(a.xs, x -> X + 1)",
         "transform(a.xs, x -> y)",
         "transform(a.xs, x -> x) + x",
         "transform(transform(a.xs, x -> x), y -> x)",

@@ -412,7 +412,9 @@ class _Reader:
             if not opened and not compares and ends_here:
                 break
             if word in ("(", "["):
-                if self.look(1) in (*_SELECTS, "from"):
+                after = self.look(2)  # none for literals; Spark takes the word for a name before anything else
+                begins = after in ("", "(") or after.isidentifier() or (after, self.look(3)) == ("*", "from")
+                if self.look(1) in (*_SELECTS, "from") and begins:
                     is_exists = self.at > start and self.look(-1) == "exists"
                     what = "EXISTS with a subquery" if is_exists else "a subquery"
                     self.fail(f"{what} is not possible: join the table; {_NEXT}", self.tokens[self.at - is_exists])

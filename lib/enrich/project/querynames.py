@@ -398,10 +398,15 @@ class _Resolver:
                 behind = place + 2 * len(reading.paths[place]) - 1
                 own = path[0] in (self.driving, "key", _WRITTEN)
                 text = self._write_key(marks[id(node)][0]) if is_top and not own else _write_path(path)
+                shown = reading.paths[place][-1]
+                if shown not in self.written and not text.endswith(quote(shown)):
+                    text += reading.name_field(place, behind, shown)
                 instead[place] = behind, text
             elif is_top and reading.function(node) != "(":
                 place = place_of(node)
-                instead[place] = find_end(tokens, place + 1) + 1, self._write_key(marks[id(node)][0])
+                behind = find_end(tokens, place + 1) + 1
+                text = self._write_key(marks[id(node)][0]) + reading.name_field(place, behind, None)
+                instead[place] = behind, text
         return write_tokens(tokens, instead)
 
     def _is_fraction(self, part: int) -> bool:

@@ -100,13 +100,16 @@ _NAMES = frozenset((_PLACES + _CONTEXT + _TASKS + _JOINS_AND_SORTS + _CODE_AND_F
 _BELOW = tuple(name for name in _NAMES if name.endswith("."))
 
 
+_SHORT = 3  # characters of what a variable holds that may stand in a message by chance
+
+
 def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tuple[Settings | None, list[Fault]]:
     """Return a conf file's settings, or None, with all its faults; ``base`` is the project directory.
 
     ``${NAME}`` must be in the environment; ``${NAME:-default}`` takes the default when the variable is unset or empty,
     as a shell does; ``$${`` is a plain ``${``.
     """
-    written, faults = tree, list[Fault]()
+    written, faults, taken = tree, list[Fault](), dict[str, str]()
 
     def walk(value: Any, path: tuple[PathStep, ...]) -> Any:
         if isinstance(value, dict):
@@ -119,9 +122,10 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
         escaped, name, default, broken = match.groups()
         if escaped:
             return "${"
-        if broken:
-            message = "a variable is written ${NAME} or ${NAME:-default}; write '$${' for '${'"
+        if broken or "${" in (default or ""):
+            message = "a variable is written ${NAME} or ${NAME:-default}, without another in it; write '$${' for '${'"
         elif (found := environment.get(name)) is not None or default is not None:
+            taken[found or ""] = match.group()
             return found or default or ""
         else:
             message = f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
@@ -130,6 +134,8 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
 
     tree = replace(written, value=walk(written.value, ()))
     settings, shape = build_model(Settings, tree, CONF)
+    hidden = re.compile("|".join(re.escape(each) for each in taken if len(each) > _SHORT) or "(?!)")
+    shape = [replace(each, message=hidden.sub(lambda found: taken[found[0]], each.message)) for each in shape]
     faults += [*_check_spark(written, settings), *shape]
     if isinstance(tree.value, dict):
         faults += _check_places(tree, base)

@@ -233,6 +233,47 @@ def test_a_name_behind_using_is_not_the_key_of_rows_that_a_later_join_adds(selec
     assert said in {each.message for each in faults}, faults
 
 
+USING, ON = "USING (customer_id)", "ON c.customer_id = p.customer_id"
+
+
+@pytest.mark.parametrize(
+    ("column", "join", "written"),
+    [
+        ("to_json(struct(customer_id, NICKNAME))", USING, "key AS `customer_id`, p.`nickname` AS `NICKNAME`"),
+        ("struct(coalesce(c.customer_id, p.customer_id), p.nickname AS n)", ON, "key AS `col1`, p.`nickname` AS n"),
+        ("struct(c.customer_id AS id, 1)", ON, "c.`customer_id` AS id, 1"),
+    ],
+)
+def test_fields_of_a_struct_have_the_names_that_spark_gives_them(column: str, join: str, written: str) -> None:
+    text = f"SELECT c.customer_id, {column} AS told FROM consents c LEFT JOIN profiles p {join}"
+    found, faults = read({"query": text}, {table: table for table in ("consents", "profiles")})
+    assert faults == []
+    assert found is not None
+    assert f"struct({written})" in found.spec.outputs[1].expression
+
+
+def test_fields_of_a_struct_of_groups_have_the_names_that_spark_gives_them() -> None:
+    text = "SELECT nickname, struct(NICKNAME, count(*), 1) AS told FROM profiles GROUP BY nickname"
+    found, _ = read({"query": text}, {"profiles": "profiles"})
+    assert found is not None
+    told = " ".join(found.spec.cells[1].expression.split())
+    assert told == "struct( __enrich_k0 AS `NICKNAME`, __enrich_a0 AS `col2` , 1)"
+
+
+def test_a_variable_of_a_lambda_has_no_case() -> None:
+    """A column of its name in another case is hidden."""
+    known = {"t": {"key": "id", "columns": {"id": "int", "x": "int", "list": "array<int>"}}}
+    found, _ = read({"query": "SELECT id, transform(list, X -> x + 1) AS more FROM t"}, {"t": "t"}, known)
+    assert found is not None
+    assert found.spec.outputs[1].expression == "transform(t.`list`, X -> x + 1)"
+
+
+def test_a_column_may_have_a_name_that_a_subquery_begins_with() -> None:
+    known = {"t": {"key": "id", "columns": dict.fromkeys(("id", "values", "with"), "int")}}
+    found, faults = read({"query": "SELECT id, abs(values) AS v, (with) AS w FROM t"}, {"t": "t"}, known)
+    assert (found is not None, faults) == (True, [])
+
+
 def test_any_text_is_a_job_or_has_faults() -> None:
     """Queries of the corpus with words that went, came or changed places: two thousand, the same ones every time."""
     chance = random.Random(535951)

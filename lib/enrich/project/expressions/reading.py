@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from enrich.base.errors import suggest
+from enrich.base.spec import quote
 from enrich.project.expressions import functions
 from enrich.project.expressions.functions import FUNCTIONS, LAMBDAS, SEPARATORS, TYPES, UNITS, WITH_UNIT, split_words
 from enrich.project.expressions.lexer import ExpressionError, Token, locate
@@ -93,6 +94,9 @@ def name_operand(node: Any) -> str:
     return name_operand(node.this) if type(node).__name__ == "Paren" else type(node).__name__
 
 
+_NAMING = ("Column", "Anonymous")  # after which a `struct` names a field
+
+
 def list_nodes(tree: exp.Expr) -> list[exp.Expr]:
     """Return the nodes of a tree, each behind its parts."""
     return list(tree.walk(bfs=False))[::-1]
@@ -120,6 +124,7 @@ class Reading:
         self.names: set[int] = set()  # places of the tokens that are parts of names
         self.paths: dict[int, tuple[str, ...]] = {}  # place -> the name that begins there: a column's, or a variable's
         self.columns: dict[int, tuple[str, ...]] = {}  # place -> the reference to a column that begins there
+        self.fields: dict[int, int] = {}  # place -> which field of a `struct` is named after the column or call there
         self.types: dict[int, str] = {}  # place -> the type that is written there
         self.with_unit: set[int] = set()  # places of the calls whose first argument is a bare unit
         self._resolver = resolver
@@ -155,13 +160,22 @@ class Reading:
         return min(map(place_of, leaves))
 
     def is_variable(self, node: exp.Expr, name: str) -> bool:
-        """Return whether a lambda around a node has a variable of that name; else it is a column's."""
+        """Return whether a lambda around a node has a variable of that name, in any case; else it is a column's."""
         above = node.parent
         while above is not None:
-            if type(above).__name__ == "Lambda" and name in [self.token(each).name for each in above.expressions]:
+            variables = above.expressions if type(above).__name__ == "Lambda" else []
+            if name.lower() in [self.token(each).name.lower() for each in variables]:
                 return True
             above = above.parent
         return False
+
+    def name_field(self, place: int, behind: int, name: str | None) -> str:
+        """Return what gives a field of a `struct` its name, where that comes from the text between two places alone.
+
+        So another text may stand there. None: the name that Spark gives to what is no column.
+        """
+        takes = place in self.fields and self.tokens[behind].lower != "as"
+        return f" AS {quote(name or f'col{self.fields[place]}')}" if takes else ""
 
     # --- the tree
 
@@ -212,12 +226,15 @@ class Reading:
             name = self._token.name
             if name.lower() in KEYWORDS | FUNCTIONS or len(self.paths.get(self._at, ())) != 1:
                 self._fail(f"a lambda variable cannot be called {name!r}")
-            if name.lower() in taken or self.is_variable(node, name) or self.is_variable(node, name.lower()):
+            if name.lower() in taken or self.is_variable(node, name):
                 self._fail(f"the lambda variable {name!r} hides another name")
             taken.add(name.lower())
 
     def _check_call(self, node: exp.Expr) -> None:
         name, arguments = self.function(node), node.expressions
+        if name == "struct":
+            places = {place_of(each): 1 + i for i, each in enumerate(arguments) if type(each).__name__ in _NAMING}
+            self.fields.update(places)
         self._at = place_of(node)
         if name == "unix_timestamp" and not arguments:
             self._fail("unix_timestamp without an argument is the time of the run and is not allowed")

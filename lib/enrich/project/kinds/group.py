@@ -321,7 +321,9 @@ class _Reader:
         instead, paths = {}, frozenset[tuple[str, ...]]()
         for place, path in reading.columns.items():
             written, theirs = known.get(path[0]) or (path[0], of_key[path[0]])
-            instead[place] = place + 2 * len(reading.paths[place]) - 1, f" {written} "
+            behind = place + 2 * len(reading.paths[place]) - 1
+            named = reading.name_field(place, behind, None if path[0] in known else reading.paths[place][-1])
+            instead[place] = behind, f" {written}{named} "
             paths |= theirs
         return parse_expression(write_tokens(outer, instead).strip(), AnyName()), paths, text
 

@@ -118,7 +118,8 @@ def _write(spec: JoinSpec, members: Iterable[str], text: str) -> str:
         if path[0] == "key" and spec.has_key:
             names = [name.lower() for name in spec.key_columns]
             part = names.index(path[1].lower()) if len(path) > 1 else 0
-            instead[place] = behind, _write_key(spec, members, part)
+            named = reading.name_field(place, behind, reading.paths[place][-1])
+            instead[place] = behind, _write_key(spec, members, part) + named
         else:
             instead[place] = behind, ".".join((path[0], *map(spell_name, path[1:])))
     return write_tokens(reading.tokens[:-1], instead)
