@@ -350,7 +350,7 @@ spark:
         ("lake: ${SECRET}\n", [(1, "neither a path nor a URI")]),
         ("lake: ${SECRET_URI}\n", [(1, "must not contain a user and a password")]),
         ("lake: ${SECRET_SCHEME}\n", [(1, "its scheme is not one")]),
-        ("lake: l\nnotify: {o: {url: 'https://x', max_lag: '${SECRET}'}}\n", [(2, "is '${SECRET}', which")]),
+        ("lake: l\nnotify: {o: {url: {env: U}, max_lag: '${SECRET}'}}\n", [(2, "is '${SECRET}', which")]),
         ("lake: ${NOT_SET:-${SECRET}}/x\n", [(1, "without another in it")]),
         ("catalog: ${SECRET}\nstate: s\n", [(1, "must be a schema")]),
         ("lake: l\nspark:\n  conf: {spark.hadoop.fs.s3a.secret.key: abc}\n", [(3, "must not stand in a file")]),
