@@ -11,7 +11,8 @@ import pytest
 
 from enrich.base import stores as known
 from enrich.base.errors import EnvironmentFault
-from enrich.delta.stores import require_conditional_writes, write_object
+from enrich.delta.locks import require_conditional_writes
+from enrich.delta.stores import write_object
 
 TABLE = "s3a://box/lake/t"
 PROBE = "/box/lake/_enrich/conditional_writes"

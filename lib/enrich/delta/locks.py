@@ -1,6 +1,7 @@
 """Let one run per job work at a time on a machine, by a lock that the operating system drops when the process dies.
 
-Between machines, and where there are no locks, the transaction number of the commit decides.
+Between machines, and where there are no locks, the transaction number of the commit decides: an object store has to
+refuse a commit that is there.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from types import ModuleType
 
@@ -17,6 +18,7 @@ from enrich.base.errors import EnvironmentFault, Locked
 from enrich.base.failpoints import pass_point
 from enrich.delta.stores import find_local_path, open_store
 
+_PROBE = "conditional_writes"
 fcntl: ModuleType | None
 try:
     import fcntl
@@ -77,3 +79,30 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
             os.ftruncate(handle, 0)
         os.close(handle)
     pass_point("lock.released")
+
+
+def require_conditional_writes(uri: str) -> None:
+    """Raise ``EnvironmentFault`` unless the store of a table refuses to write an object that exists, if it is asked."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, NotSupportedError
+
+    directory = f"{uri.rstrip('/').rpartition('/')[0]}/_enrich"
+    store = open_store(directory)
+    try:
+        obstore.put(store, _PROBE, b"{}", mode="create")
+        obstore.put(store, _PROBE, b"{}", mode="create")
+    except AlreadyExistsError:
+        return
+    except (NotSupportedError, NotImplementedError):
+        pass
+    except Exception as error:
+        raise EnvironmentFault(
+            f"cannot write {directory}/{_PROBE} ({type(error).__name__})",
+            hint="check the address, the credentials and their permissions",
+        ) from error
+    with suppress(Exception):
+        obstore.delete(store, _PROBE)
+    raise EnvironmentFault(
+        f"the object store of {uri} has no conditional writes (If-None-Match): runs could overwrite commits",
+        hint="use a server that has them",
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -13,8 +12,6 @@ from enrich.base.stores import find_options
 
 if TYPE_CHECKING:
     from deltalake.fs import DeltaStorageHandler
-
-_PROBE = "conditional_writes"
 
 
 def find_local_path(uri: str) -> Path | None:
@@ -81,30 +78,3 @@ def open_store(uri: str) -> Any:
     options = find_options(uri)
     plain = options.pop("aws_allow_http", None) == "true"
     return from_url(uri, config=options, client_options={"allow_http": True} if plain else None)  # type: ignore[call-overload]
-
-
-def require_conditional_writes(uri: str) -> None:
-    """Raise ``EnvironmentFault`` unless the store of a table refuses to write an object that exists, if it is asked."""
-    import obstore
-    from obstore.exceptions import AlreadyExistsError, NotSupportedError
-
-    directory = f"{uri.rstrip('/').rpartition('/')[0]}/_enrich"
-    store = open_store(directory)
-    try:
-        obstore.put(store, _PROBE, b"{}", mode="create")
-        obstore.put(store, _PROBE, b"{}", mode="create")
-    except AlreadyExistsError:
-        return
-    except (NotSupportedError, NotImplementedError):
-        pass
-    except Exception as error:
-        raise EnvironmentFault(
-            f"cannot write {directory}/{_PROBE} ({type(error).__name__})",
-            hint="check the address, the credentials and their permissions",
-        ) from error
-    with suppress(Exception):
-        obstore.delete(store, _PROBE)
-    raise EnvironmentFault(
-        f"the object store of {uri} has no conditional writes (If-None-Match): runs could overwrite commits",
-        hint="use a server that has them",
-    )

@@ -22,9 +22,8 @@ from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quaranti
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.rowforms import write_row
 from enrich.base.spec import FAILED_COLUMN, JobSpec
-from enrich.delta import extents, tables
+from enrich.delta import extents, locks, tables
 from enrich.delta.runs import RunsTable
-from enrich.delta.stores import require_conditional_writes
 from enrich.delta.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
 from enrich.progress import continuity, window
 from enrich.progress.cursor import TargetState
@@ -318,7 +317,7 @@ class Workplace:
 
         if uri is not None and uri not in self._safe:
             if require_exclusive_commits(uri, own):
-                require_conditional_writes(uri)
+                locks.require_conditional_writes(uri)
             self._safe.add(uri)
 
     def count_quarantined(self, job: Job) -> Quarantine | None:

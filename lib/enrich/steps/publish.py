@@ -363,13 +363,11 @@ def _refuse_rows(run: Run, staged: StagedTable) -> None:
     try:
         _, found = mark_violations(complete_rows(rows, stored, staged.identity, table.demands), constraints)
     except (PySparkException, Py4JJavaError) as error:
-        if (fault := find_value_fault(error)) is None:
+        if find_value_fault(error) is None:
             raise
-        raise Blocked(
-            f"a constraint or a generated column of the {what} of {run.plan.job.job!r} cannot be computed for a row"
-            f" ({fault.condition}), nothing was written",
-            hint="correct the row in the sources, or the table's constraints; then run again",
-        ) from error
+        said = f"a constraint or a generated column of the {what} of {run.plan.job.job!r} cannot be computed for a row"
+        hint = "correct the row in the sources, or the table's constraints; then run again"
+        raise Blocked(f"{said}, nothing was written", hint=hint) from error
     if found:
         told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
         drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."

@@ -17,6 +17,7 @@ from enrich.operations.loading import load_project
 from enrich.project.checks import check_job
 from enrich.project.compile import check_file, compile_job
 from enrich.project.kinds import JOBS
+from enrich.project.kinds.group import GroupSpec
 from enrich.project.models import Job
 from enrich.project.querynames import expand_query
 from enrich.project.shape import JOB, build_model
@@ -256,6 +257,7 @@ def test_fields_of_a_struct_of_groups_have_the_names_that_spark_gives_them() -> 
     text = "SELECT nickname, struct(NICKNAME, count(*), 1) AS told FROM profiles GROUP BY nickname"
     found, _ = read({"query": text}, {"profiles": "profiles"})
     assert found is not None
+    assert isinstance(found.spec, GroupSpec)
     told = " ".join(found.spec.cells[1].expression.split())
     assert told == "struct( __enrich_k0 AS `NICKNAME`, __enrich_a0 AS `col2` , 1)"
 
