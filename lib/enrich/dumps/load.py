@@ -83,7 +83,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
 
     Args:
         project: What ``load_project`` gave.
-        table: A table reference, as in job files.
+        table: A table reference, as a source's in job files.
         paths: Files and directories on this machine.
         key: The columns of the table's key.
         options: How the files are read; None: as the command line does without options.
@@ -102,7 +102,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     refuse_text("key", key)
     how = options or DumpOptions()
     check_options(how, key)
-    place = project.location(table)
+    place = project.location(project.resolve(table))
     if said := project.explain_read_only(place):
         hint = "name a deployment without 'sources' (--target), or the path of a table of your own"
         raise ConfigError(said, hint=hint)
