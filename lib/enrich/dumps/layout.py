@@ -96,7 +96,7 @@ class Known:
     table: pa.Schema | None = None  # the table's columns; None when there is no table yet
     types: pa.Schema = field(default_factory=lambda: pa.schema([]))  # the columns that ``--types`` names
     unfit: Sequence[str] = ()  # the table's columns beside ``table``: no dump can hold a variant, nor a void
-    partitions: Sequence[str] = ()  # the columns by which the table is partitioned
+    partitions: Sequence[str] = ()  # the columns that make partitions, and in which an empty text is null
 
     def names(self) -> list[str]:
         """Return the table's columns and those that ``--types`` adds; nothing without a table."""

@@ -191,7 +191,9 @@ class Loader:
             )
         columns = how.columns or (ours.names if ours is not None and how.header is False else None)
         types = make_schema(read_columns(how.types) if how.types else {})
-        known = Known(ours, types, unfit, () if table is None else table.partitions)
+        # An empty CHAR is blanks, and these are no null.
+        parts = [] if table is None else [name for name in table.partitions if name not in table.chars]
+        known = Known(ours, types, unfit, parts)
         encoding = files.check_encoding(how.encoding)
         marks = Marks(how.escape is not None or how.dialect != CSV_DIALECT, how.null is not None)
         how_written = choose_dialect(how)

@@ -145,6 +145,9 @@ def find_repeated(staged: Staged) -> None:
     if staged.reading.rows > _FEW:
         return
     found = parquet.read_table(staged.path, columns=[*staged.key, FILE, LINE, BAD])
+    for at, part in enumerate(map(found.schema.field, staged.key)):
+        if pa.types.is_floating(part.type):  # -0.0 becomes 0.0, which is the same key
+            found = found.set_column(at, part.name, pc.add(found[part.name], 0.0))
     good = found.filter(pc.invert(found[BAD]))
     counts = good.group_by(list(staged.key)).aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1)).drop_columns(["count_all"])

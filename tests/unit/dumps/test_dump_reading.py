@@ -150,6 +150,9 @@ def test_keys_that_stand_twice_are_found_beside_other_faults(read: Read) -> None
     _, staged = read("id,n\n1,a\n2,b\n1,c\n3,d\n3,e,f\n")
     find_repeated(staged)
     assert _faults(staged)["key that stands twice"] == (2, ("d.csv:2", "d.csv:4"))
+    _, staged = read("id\n-0.0\nx\n0.0\nNaN\n1\nNaN\n", types=pa.schema([("id", pa.float32())]))
+    find_repeated(staged)
+    assert _faults(staged)["key that stands twice"] == (4, ("d.csv:2", "d.csv:4", "d.csv:5", "d.csv:7"))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
