@@ -233,6 +233,30 @@ def test_a_text_where_a_list_is_expected_is_refused(loaded: Lab) -> None:
             enrich.run(project, **{name: "products"}, spark=loaded.spark)  # type: ignore[arg-type]
 
 
+def test_a_dump_is_compared_with_what_the_table_can_hold(lab: Lab) -> None:
+    """CHAR is filled with blanks, an empty text of a partition is null, and nothing is said of other columns."""
+    lab.job(SHOP)
+    kinds = "id CHAR(3), p STRUCT<c: CHAR(2), d: STRING>, l ARRAY<CHAR(2)>, part STRING, w VARIANT, v VOID, x CHAR(2)"
+    feed = "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+    table = f"delta.`{lab.path('accounts')}`"
+    lab.spark.sql(f"CREATE TABLE {table} ({kinds}) USING delta PARTITIONED BY (part, x) {feed}")
+    first = {"id": "a", "p": {"c": "b", "d": "e"}, "l": ["f", None], "part": "", "x": ""}
+    text = "\n".join(map(json.dumps, (first, {"id": "abc", "p": None, "part": "x"})))
+    found = [_load(lab, text, form="json", complete=True) for _ in range(2)]
+    assert [(each.status, *_counts(each)) for each in found] == [
+        ("updated", 2, 0, 0, 0, 0),
+        ("unchanged", 0, 0, 0, 2, 0),
+    ]
+    ends = lab.spark.table(table).select("part", "x").where("id = 'a  '").collect()
+    assert [tuple(each) for each in ends] == [(None, "  ")]
+    lab.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES (delta.appendOnly = true)")
+    more = text + '\n{"id": "new"}'
+    assert _counts(_load(lab, more, form="json")) == (1, 0, 0, 2, 0)
+    for text, is_complete in (("id,part\na,x\n", False), ("id\na\nabc\n", True)):
+        with pytest.raises(enrich.ConfigError, match=r"new rows alone \(delta\.appendOnly\).* UNSET TBLPROPERTIES"):
+            _load(lab, text, complete=is_complete)
+
+
 def test_rows_without_a_key_in_the_table_go_with_a_complete_dump(loaded: Lab) -> None:
     row = {"id": None, "email": "lone", "amount": None, "at": None}
     loaded.append("accounts", row, row)

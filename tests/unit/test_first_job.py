@@ -146,6 +146,11 @@ def test_in_a_project_tables_are_named_as_its_lake_has_them(tmp_path: Path, monk
     assert done.home == home
     job = enrich.load_project(home).jobs["tags_with_sides_far"]
     assert [source.table for source in job.sources.values()] == ["tags", "./more/sides", str(tmp_path / "far")]
+    (home / "jobs" / "tags_with_sides_far.yml").unlink()
+    (home / "tables.yml").write_text("words: {table: tags, key: tag_id}\ntags: {table: sides, key: tag_id}\n")
+    write_first_job(["words"], None, "dev")
+    (source,) = enrich.load_project(home).jobs["tags_checked"].sources.values()
+    assert source.table == "./lake/tags", "in a job, the name is another table"
 
 
 def test_a_composite_key_is_found(tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ class _Checking:
 
         target, project = require_target(opened), self.workplace.project
         names, cursor = opened.list_recorded(target.columns), opened.target.cursor
-        other = read_state(self.workplace.locate(project.location(against)) or against)
+        other = read_state(self.workplace.locate(project.location(project.resolve(against))) or against)
         if lacking := [name for name in names if find(name, other.columns) is None]:
             raise ConfigError(f"{against} has no column {lacking[0]!r}", hint=f"build it with {', '.join(names)}")
         recorded = cursor.state.proof if cursor is not None and cursor.state is not None else None

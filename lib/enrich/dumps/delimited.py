@@ -78,6 +78,12 @@ class RecordReader:
             return ["" if each in self.dialect.nulls else self.dialect.read(each) or "" for each in found]
         return None
 
+    def has_late_quote(self) -> bool:
+        """Tell whether a field of the last record has a quote, and does not begin with it."""
+        quote = self.dialect.quote
+        fields = self.dialect.split(self.text) or [] if quote else []
+        return any(quote in each and not each.startswith(quote) for each in fields)
+
     def _join_quoted(self, name: str, line: str) -> bool:
         """Put the lines together over which quotes reach; tell whether they end where a field may end."""
         dialect, parts, opened = self.dialect, _hold(line), self.count

@@ -54,6 +54,17 @@ def let_be_null(kind: T.DataType) -> T.DataType:
     return kind
 
 
+def fill_chars(value: Column, kind: T.DataType) -> Column:
+    """Return a value with the blanks with which Spark fills the CHARs of its type when it reads them."""
+    if isinstance(kind, T.CharType):
+        return F.when(F.length(value) < kind.length, F.rpad(value, kind.length, " ")).otherwise(value)
+    if isinstance(kind, T.ArrayType):
+        return F.transform(value, lambda item: fill_chars(item, kind.elementType))
+    for each in kind.fields if isinstance(kind, T.StructType) else ():
+        value = value.withField(quote(each.name), fill_chars(value[each.name], each.dataType))
+    return value
+
+
 def _select_key(key: Sequence[str]) -> list[Column]:
     return [part.alias(name) for name, part in Identity(tuple(key)).of().items()]
 

@@ -143,10 +143,12 @@ def open_lines(file: DumpFile, encoding: str) -> Iterator[Iterator[str]]:
 
     Errors as ``open_bytes``; bytes of another encoding are a ConfigError, a line above ``LONGEST_LINE`` is Blocked.
     """
-    if encoding == _UTF8:
-        with open_bytes(file) as raw:  # a mark of UTF-16 or UTF-32 cannot stand in UTF-8
-            first = raw.read(4)
-        encoding = next((name for mark, name in _WIDE if first.startswith(mark)), encoding)
+    with open_bytes(file) as raw:
+        first = raw.read(4)
+    for mark, name in _WIDE:  # it cannot stand in UTF-8; what is called UTF-16-LE may have one, which is no text either
+        if first.startswith(mark) and (encoding == _UTF8 or encoding.startswith(name)):
+            encoding = name
+            break
     with open_bytes(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="\n") as text:
         yield _read_lines(file, text, encoding)
 

@@ -56,13 +56,26 @@ def read_columns(text: str) -> dict[str, DataType]:
 
 def make_schema(columns: Mapping[str, DataType]) -> pa.Schema:
     """Return Delta columns as Arrow columns that may be null; ``ConfigError`` for what no dump can hold (variant)."""
-    fields = []
+    schema, unfit = split_columns(columns)
+    if unfit:
+        raise _refuse_type(unfit[0])
+    return schema
+
+
+def split_columns(columns: Mapping[str, DataType]) -> tuple[pa.Schema, list[str]]:
+    """Return Delta columns as Arrow columns that may be null, and the names of those that no dump can hold."""
+    fields, unfit = [], []
     for name, kind in columns.items():
         try:
             fields.append(make_arrow_schema({name: _drop_collations(kind)}).field(0))
         except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
-            raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
-    return pa.schema(fields)
+            unfit.append(name)
+    void = [each.name for each in fields if pa.types.is_null(each.type)]
+    return pa.schema([each for each in fields if each.name not in void]), unfit + void
+
+
+def _refuse_type(name: str) -> ConfigError:
+    return ConfigError(f"column {name!r} has a type that no dump can hold", hint="make the dump without this column")
 
 
 def _drop_collations(kind: Any) -> Any:
@@ -82,6 +95,8 @@ class Known:
 
     table: pa.Schema | None = None  # the table's columns; None when there is no table yet
     types: pa.Schema = field(default_factory=lambda: pa.schema([]))  # the columns that ``--types`` names
+    unfit: Sequence[str] = ()  # the table's columns beside ``table``: no dump can hold a variant, nor a void
+    partitions: Sequence[str] = ()  # the columns that make partitions, and in which an empty text is null
 
     def names(self) -> list[str]:
         """Return the table's columns and those that ``--types`` adds; nothing without a table."""
@@ -163,6 +178,8 @@ def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
     named, told = all_named.schema.field(at), all_named.tell(at)
     if named.name.lower().startswith(PREFIX):
         raise _refuse_name(named.name, "enrich's own columns begin like that")
+    if (unfit := find_name(named.name, known.unfit)) is not None:
+        raise _refuse_type(unfit)
     if known.table is not None and (ours := find_name(named.name, known.table.names)) is not None:
         return pa.field(ours, known.table.field(ours).type)
     if (typed := find_name(named.name, known.types.names)) is not None:

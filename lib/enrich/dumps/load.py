@@ -26,7 +26,7 @@ from enrich.base.spec import quote
 from enrich.delta import extents, locks, stores, tables
 from enrich.delta.tables import TableState
 from enrich.dumps import files, stage
-from enrich.dumps.layout import Known, make_schema, read_columns
+from enrich.dumps.layout import Known, make_schema, read_columns, split_columns
 from enrich.dumps.reading import Marks
 from enrich.dumps.result import (
     CREATED,
@@ -63,6 +63,8 @@ log = logging.getLogger("enrich")
 
 _APPLICATION = "enrich.load"
 _RECORD = "enrich_load"
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps what a column of texts was declared as
+_APPEND_ONLY = "delta.appendOnly"
 _FEATURES = {tables.CHANGE_FEED: "true", tables.VECTORS: "true"}
 
 
@@ -81,7 +83,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
 
     Args:
         project: What ``load_project`` gave.
-        table: A table reference, as in job files.
+        table: A table reference, as a source's in job files.
         paths: Files and directories on this machine.
         key: The columns of the table's key.
         options: How the files are read; None: as the command line does without options.
@@ -100,7 +102,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     refuse_text("key", key)
     how = options or DumpOptions()
     check_options(how, key)
-    place = project.location(table)
+    place = project.location(project.resolve(table))
     if said := project.explain_read_only(place):
         hint = "name a deployment without 'sources' (--target), or the path of a table of your own"
         raise ConfigError(said, hint=hint)
@@ -182,13 +184,16 @@ class Loader:
         table, how = self._find_table(), self.how
         form = how.form or files.choose_format(found)
         check_form(how, form)
-        ours = None if table is None else make_schema(table.columns)
+        ours, unfit = (None, []) if table is None else split_columns(table.columns)
         if form == files.CSV and how.header is False and not how.columns and ours is None:
             raise ConfigError(
                 "--no-header needs --columns for a new table", hint="name them in the order of the file: --columns a,b"
             )
         columns = how.columns or (ours.names if ours is not None and how.header is False else None)
-        known = Known(ours, make_schema(read_columns(how.types) if how.types else {}))
+        types = make_schema(read_columns(how.types) if how.types else {})
+        # An empty CHAR is blanks, and these are no null.
+        parts = [] if table is None else [name for name in table.partitions if name not in table.chars]
+        known = Known(ours, types, unfit, parts)
         encoding = files.check_encoding(how.encoding)
         marks = Marks(how.escape is not None or how.dialect != CSV_DIALECT, how.null is not None)
         how_written = choose_dialect(how)
@@ -274,6 +279,12 @@ class Loader:
                 f" {most:g}; nothing was written",
                 "look whether the dump is cut off; if it is whole, give a greater --max-delete",
                 read,
+            )
+        if table is not None and table.properties.get(_APPEND_ONLY) == "true" and (found.updated or found.deleted):
+            raise ConfigError(
+                f"{self.label} takes new rows alone ({_APPEND_ONLY}), and the dump would update {found.updated} and"
+                f" delete {found.deleted}; nothing was written",
+                hint=f"run in Spark SQL: ALTER TABLE delta.`{table.uri}` UNSET TBLPROPERTIES ('{_APPEND_ONLY}')",
             )
         is_same = table is not None and found.is_empty and set(staged.schema.names) <= set(table.columns)
         result = replace(
@@ -446,17 +457,19 @@ def _read_staged(
 ) -> DumpRows:
     """Return the staged rows, in the table's own types: a collation decides which keys are equal."""
     from pyspark.sql import functions as F
+    from pyspark.sql import types as T
 
-    from enrich.dumps.difference import DumpRows, let_be_null
+    from enrich.dumps.difference import DumpRows, fill_chars, let_be_null
     from enrich.frames.difference import can_compute
 
-    found = session.read.parquet(path)
-    known = {} if table is None else {each.name: let_be_null(each.dataType) for each in table.schema.fields}
-    columns = [
-        F.col(quote(name)).cast(known[name]).alias(name) if name in known else F.col(quote(name))
-        for name in staged.schema.names
-    ]
-    rows = found.select(*columns, FILE, LINE, BAD)
+    columns = {name: F.col(quote(name)) for name in staged.schema.names}
+    for each in () if table is None else table.schema.fields:
+        if each.name in columns:
+            value = columns[each.name]
+            if declared := each.metadata.get(_DECLARED):
+                value = fill_chars(value, T.DataType.fromDDL(declared))
+            columns[each.name] = value.cast(let_be_null(each.dataType)).alias(each.name)
+    rows = session.read.parquet(path).select(*columns.values(), FILE, LINE, BAD)
     for name, expression in generated.items():  # where one is null, it gets what the table would compute
         value = F.coalesce(F.col(quote(name)), F.expr(expression))
         if name in rows.columns and can_compute(rows, value):

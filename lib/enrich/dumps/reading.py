@@ -236,6 +236,7 @@ class Reading:
 
     schema: pa.Schema  # the dump's columns, in the spelling and types of the table
     key: tuple[int, ...]  # the positions of the key's columns
+    partitions: Sequence[int] = ()  # and of the partitions' that are texts: Delta stores an empty one as null
     faults: BadLineCounts = field(default_factory=BadLineCounts)
     marks: Marks = field(default_factory=Marks)
     rows: int = 0  # rows that were read, the bad ones too

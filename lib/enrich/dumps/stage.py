@@ -40,6 +40,7 @@ from enrich.dumps.layout import (
     choose_columns,
     find_name,
     find_twice,
+    is_text,
     name_columns,
     place_columns,
     spell_fields,
@@ -112,7 +113,8 @@ def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lamb
                 raise _describe_empty(spec, file)
     spec, named = _find_columns(spec)
     schema = choose_columns(named, spec.known)
-    reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"), marks=spec.marks)
+    texts = [at for at, each in enumerate(schema) if each.name in spec.known.partitions and is_text(each.type)]
+    reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"), texts, marks=spec.marks)
     for part in map(schema.field, reading.key):
         if pa.types.is_nested(part.type):
             raise ConfigError(f"column {part.name!r} cannot be in the key: it is an array, a map or a struct")
@@ -143,6 +145,9 @@ def find_repeated(staged: Staged) -> None:
     if staged.reading.rows > _FEW:
         return
     found = parquet.read_table(staged.path, columns=[*staged.key, FILE, LINE, BAD])
+    for at, part in enumerate(map(found.schema.field, staged.key)):
+        if pa.types.is_floating(part.type):  # -0.0 becomes 0.0, which is the same key
+            found = found.set_column(at, part.name, pc.add(found[part.name], 0.0))
     good = found.filter(pc.invert(found[BAD]))
     counts = good.group_by(list(staged.key)).aggregate([([], "count_all")])
     twice = counts.filter(pc.greater(counts["count_all"], 1)).drop_columns(["count_all"])
@@ -199,13 +204,17 @@ def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> Dump
             named = delimited.SEPARATOR.fullmatch(next(lines, "").rstrip("\r\n"))
         if named is not None:
             return replace(spec, dialect=replace(spec.dialect, delimiter=named[1]))
+        fitting: dict[bool, Dialect] = {}
         for each in tried:
             try:
-                found = delimited.read_header(file, spec.encoding, each, delimited.LONGEST_TRIED)
+                with delimited.open_records(file, spec.encoding, each, delimited.LONGEST_TRIED) as records:
+                    found = records.read_header(file.name)
             except (ConfigError, Blocked):
                 continue  # quotes that are wrong with this delimiter; a wrong encoding is told when the file is read
             if found is not None and fits(found):
-                return replace(spec, dialect=each)
+                fitting.setdefault(records.has_late_quote(), each)
+        if fitting:  # of `user_1;"Doe, John"`, the comma makes two fields as well, and of one a quote is torn off
+            return replace(spec, dialect=fitting[min(fitting)])
     return replace(spec, dialect=tried[0])
 
 
@@ -223,6 +232,11 @@ def _read_file(spec: DumpSpec, file: DumpFile, named: Named, reading: Reading) -
         return
     if spec.form == PARQUET:
         there = read_parquet_schema(file).names
+        if spec.columns is None and len(there) != len(names):
+            raise ConfigError(
+                f"{file.name} has {len(there)} columns, {spec.files[0].name} {len(names)}",
+                hint="load files with the same columns together",
+            )
         own = [there[at] for at in place_columns(there, names, file.name)]
         yield from read_parquet(file, own, reading)
         return
@@ -247,8 +261,11 @@ def _check_batch(batch: Batch, source: tuple[int, str], reading: Reading, schema
         if pc.any(told).as_py():
             cause = f"column {field_.name!r} is not of type {name_type(field_.type)}"
             reading.faults.add(cause, name, lines.filter(told).to_pylist())
+    columns = list(batch.columns)
+    for at in reading.partitions:
+        columns[at] = pc.if_else(pc.equal(pc.binary_length(columns[at]), 0), None, columns[at])
     lost = reduce(pc.or_, [batch.wrong[at] for at in reading.key])
-    nulls = pc.and_not(reduce(pc.or_, [batch.columns[at].is_null() for at in reading.key]), lost)
+    nulls = pc.and_not(reduce(pc.or_, [columns[at].is_null() for at in reading.key]), lost)
     if pc.any(nulls).as_py():
         reading.faults.add(NULL_KEY, name, lines.filter(nulls).to_pylist())
     bad = reduce(pc.or_, [bad, nulls, *batch.wrong])
@@ -256,7 +273,7 @@ def _check_batch(batch: Batch, source: tuple[int, str], reading: Reading, schema
     reading.faults.lines += pc.sum(bad).as_py() or 0
     reading.keyless += pc.sum(lost).as_py() or 0
     files = pa.repeat(pa.scalar(number, pa.int32()), len(lines))
-    found = pa.RecordBatch.from_arrays([*batch.columns, files, lines, bad], schema=schema)
+    found = pa.RecordBatch.from_arrays([*columns, files, lines, bad], schema=schema)
     return found.filter(pc.invert(pc.or_(lost, nulls)))
 
 
@@ -286,10 +303,18 @@ def find_json_fields(file: DumpFile, encoding: str) -> list[str]:
     return list(found.values())
 
 
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; a ValueError where a name stands twice, for nobody knows which value is meant."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError
+    return found
+
+
 def _parse(line: str) -> dict[str, Any] | None:
     """Return an object, its numbers as they stand in the line; None for anything else."""
     try:
-        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str, object_pairs_hook=_build_object)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -27,6 +27,7 @@ from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.project.kinds.join import spell_name
 from enrich.project.models import Settings
 from enrich.project.project import Project, find_project
+from enrich.project.querynames import NO_TABLES
 from enrich.project.settings import load_settings
 from enrich.project.yamlfile import read_tree, resolve_scalar
 
@@ -62,7 +63,7 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     found, taken = list[KnownTable](), set[str]()
     for place in places:
         end = place.rstrip("/").rpartition("/")[2]
-        is_bare = re.fullmatch(r"\w[\w-]*", end) is not None and project.location(end) == place
+        is_bare = re.fullmatch(r"\w[\w-]*", end) is not None and project.location(project.resolve(end)) == place
         reference = end if is_bare else place if "://" in place else _shorten(place, project.dir)
         found.append(read_table(_name_alias(end, taken), reference, place))
     notes, commands, left = [table.note for table in found if table.note], list[str](), list[str]()
@@ -133,7 +134,8 @@ def _open_project(references: Sequence[str], directory: Path | None, target: str
     found, faults = load_settings(read_tree(home / name, name), home, os.environ)
     if found is None:
         raise ConfigError.of(faults)
-    return Project(home, target, found, {}, {}, ()), files
+    there, told = home / NO_TABLES.name, NO_TABLES
+    return Project(home, target, found, {}, {}, (), read_tree(there, told.name) if there.exists() else told), files
 
 
 def _locate(project: Project, text: str) -> str:
@@ -141,8 +143,9 @@ def _locate(project: Project, text: str) -> str:
     here = Path(os.path.abspath(text))  # noqa: PTH100 - `..` goes, links stay
     if (here / "_delta_log").is_dir():
         return str(here)
-    own = str(project.locate_own(text))  # a target, perhaps: the jobs are not read here
-    place = own if (Path(own) / "_delta_log").is_dir() else project.location(text)
+    reference = project.resolve(text)
+    own = str(project.locate_own(reference))  # a target, perhaps: the jobs are not read here
+    place = own if (Path(own) / "_delta_log").is_dir() else project.location(reference)
     if isinstance(place, CatalogName):
         message = f"{text} is a table of a catalog, which can only be read with Spark"
         raise ConfigError(message, hint="name the table's directory, or write the job file by hand")

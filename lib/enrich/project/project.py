@@ -44,6 +44,7 @@ class Project:
     jobs: dict[str, Job]  # the jobs by name
     suites: dict[str, Suite]  # those that jobs name, or all of them, by the file's name without its ending
     deployments: tuple[str, ...]  # the names of all deployments
+    tables: Tree = NO_TABLES  # what tables.yml says
 
     @property
     def lake(self) -> str | None:
@@ -56,6 +57,10 @@ class Project:
         if self.settings.state is not None:
             return resolve_directory(self.settings.state, self.dir)
         return f"{(self.lake or str(self.dir)).rstrip('/')}/_enrich"
+
+    def resolve(self, name: str) -> str:
+        """Return the reference of a table that a user names beside the files; jobs have those of tables.yml already."""
+        return str(self.tables.mapping(name).get("table", name))
 
     def location(self, reference: str) -> Location:
         """Return the absolute path, URI or catalog name of a reference's table; a ConfigError if it is none."""
@@ -134,13 +139,13 @@ def load_project(
             job._tree = tree
             jobs[stem] = job
     suites = reader.suites(trees, all_suites=all_suites)
-    project = None if settings is None else Project(reader.base, target, settings, jobs, suites, tuple(deployments))
+    whole = (jobs, suites, tuple(deployments), declared)
+    project = None if settings is None else Project(reader.base, target, settings, *whole)
     reader.faults += check_tables(trees, reader.base, project)
     if reader.faults or project is None:
         short = dict.fromkeys(Fault(_MORE.sub(r"\1...", each.message), each.where) for each in reader.faults)
         raise ConfigError.of(sorted(short, key=attrgetter("place")))
-    tables = [job.target.table for job in jobs.values()]
-    tables += [source.table for job in jobs.values() for source in job.sources.values()]
+    tables = [name for job in jobs.values() for name in (job.target.table, *(s.table for s in job.sources.values()))]
     places = [place for place in map(project.location, tables) if isinstance(place, str)]
     remember_settings([project.state, *places], project.settings.spark.conf)
     return project

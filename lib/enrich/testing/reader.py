@@ -98,7 +98,7 @@ class _Reader:
         known = {source.table: None for job in self.project.jobs.values() for source in job.sources.values()}
         for reference, table in self.file.tables.items():
             try:
-                name = names.get(identify(self.project.location(reference)))
+                name = names.get(identify(self.project.location(self.project.resolve(reference))))
             except ConfigError:
                 name = None
             if name is None:

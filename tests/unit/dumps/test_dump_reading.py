@@ -36,7 +36,8 @@ def read(tmp_path: Path) -> Read:
             path = tmp_path / each
             path.write_bytes(text if isinstance(text, bytes) else text.encode())
             found.append(DumpFile(path, each))
-        known = Known(how.pop("table", None), how.pop("types", pa.schema([])))
+        beside = {name: how.pop(name, ()) for name in ("unfit", "partitions")}
+        known = Known(how.pop("table", None), how.pop("types", pa.schema([])), **beside)
         encoding = check_encoding(how.pop("encoding", "utf-8"))
         spec = DumpSpec(found, choose_format(found), how.pop("key", ["id"]), encoding, known=known, **how)
         directory = tmp_path / "staged"
@@ -55,6 +56,12 @@ def _faults(staged: Staged) -> dict[str, tuple[int, tuple[str, ...]]]:
 def test_a_line_without_header_is_read_as_it_stands(read: Read) -> None:
     rows, _ = read('user_1;"one@example.com"', header=False, columns=["id", "email"])
     assert rows == [{"id": "user_1", "email": "one@example.com"}]
+
+
+def test_a_delimiter_within_quotes_is_none(read: Read) -> None:
+    how: dict[str, Any] = {"header": False, "columns": ["id", "name"]}
+    assert read('u1;"Doe, John"\n', **how)[0] == [{"id": "u1", "name": "Doe, John"}]
+    assert read('u1;5" x\n', **how)[0] == [{"id": "u1", "name": '5" x'}], "no delimiter fits better"
 
 
 @pytest.mark.parametrize("delimiter", delimited.DELIMITERS)
@@ -143,6 +150,9 @@ def test_keys_that_stand_twice_are_found_beside_other_faults(read: Read) -> None
     _, staged = read("id,n\n1,a\n2,b\n1,c\n3,d\n3,e,f\n")
     find_repeated(staged)
     assert _faults(staged)["key that stands twice"] == (2, ("d.csv:2", "d.csv:4"))
+    _, staged = read("id\n-0.0\nx\n0.0\nNaN\n1\nNaN\n", types=pa.schema([("id", pa.float32())]))
+    find_repeated(staged)
+    assert _faults(staged)["key that stands twice"] == (4, ("d.csv:2", "d.csv:4", "d.csv:5", "d.csv:7"))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -206,6 +216,13 @@ def test_bytes_of_another_encoding_are_refused_with_their_line(read: Read, befor
 def test_a_named_encoding_is_read(read: Read, encoding: str) -> None:
     rows, _ = read("id,n\n1,café\n".encode(encoding), encoding=encoding)
     assert rows == [{"id": "1", "n": "café"}]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"])
+def test_a_byte_order_mark_is_no_text_whatever_the_encoding_is_called(read: Read, encoding: str) -> None:
+    for mark in ("\ufeff", ""):
+        rows, _ = read(f"{mark}1,a\n".encode(encoding), encoding=encoding, header=False, columns=["id", "n"])
+        assert rows == [{"id": "1", "n": "a"}]
 
 
 @pytest.mark.parametrize("encoding", ["klingon", "rot13", "base64"])
@@ -326,6 +343,12 @@ def test_case_in_names_of_json_fields_does_not_count(read: Read) -> None:
     assert rows == [{"ID": "1", "n": "a"}, {"ID": "2", "n": "b"}]
 
 
+def test_a_json_object_with_one_name_twice_is_bad(read: Read) -> None:
+    rows, staged = read('{"id":1,"n":1}\n{"id":1,"id":2}\n{"id":3,"n":{"a":1,"a":2}}\n', name="d.json")
+    assert (rows, staged.reading.keyless) == ([{"id": "1", "n": "1"}], 2)
+    assert _faults(staged) == {"line that cannot be parsed": (2, ("d.json:2", "d.json:3"))}
+
+
 def test_two_json_fields_that_are_one_column_make_a_bad_line(read: Read) -> None:
     table = pa.schema([("id", pa.int64()), ("n", pa.string())])
     text = '{"id":1,"N":"a","n":"b"}\n{"id":2,"N":"a","NN":1}\n{"ID":4,"id":3,"n":"c"}\n{"ID":5,"Id":6}\n'
@@ -360,6 +383,16 @@ def test_parquet_has_types_of_its_own_and_the_tables_come_first(read: Read, tmp_
     assert {lines for _, lines in _faults(staged).values()} == {("d.parquet:2",), ("d.parquet:3",)}
     with pytest.raises(Blocked, match="not a whole Parquet file"):
         read(path.read_bytes()[:-8], name="d.parquet")
+
+
+def test_parquet_files_have_the_same_columns(read: Read, tmp_path: Path) -> None:
+    first, more = (
+        _write_parquet(tmp_path / "made.parquet", {name: pa.array([1]) for name in each}) for each in ("a", "ab")
+    )
+    for files_ in ({"1.parquet": first, "2.parquet": more}, {"1.parquet": more, "2.parquet": first}):
+        with pytest.raises(ConfigError, match=r"^2\.parquet has \d columns, 1\.parquet \d; load files with the same"):
+            read(files_)
+    assert len(read({"1.parquet": first, "2.parquet": more}, columns=["id", "a"])[0]) == 2
 
 
 def _write_parquet(path: Path, columns: dict[str, pa.Array], **how: Any) -> bytes:
@@ -451,6 +484,21 @@ def test_times_that_spark_has_written_as_int96_are_not_only_of_three_centuries(r
 def test_columns_that_do_not_fit_are_refused(read: Read, text: str, how: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         read(text, **how)
+
+
+def test_a_column_that_no_dump_can_hold_is_refused_where_the_dump_has_it(read: Read) -> None:
+    how: dict[str, Any] = {"table": NUMBERS, "unfit": ["v"]}
+    assert read("id\n1\n", **how)[0] == [{"id": 1}]
+    with pytest.raises(ConfigError, match="column 'v' has a type that no dump can hold; make the dump without"):
+        read("id,V\n1,2\n", **how)
+
+
+def test_an_empty_text_is_null_where_the_column_makes_partitions(read: Read) -> None:
+    how: dict[str, Any] = {"table": pa.schema([("id", pa.string()), ("p", pa.string())]), "partitions": ["p"]}
+    text = 'id,p\n1,""\n"",x\n'
+    assert read(text, **how)[0] == [{"id": "1", "p": None}, {"id": "", "p": "x"}]
+    rows, staged = read(text, key=["id", "p"], **how)
+    assert (rows, _faults(staged)) == ([{"id": "", "p": "x"}], {"null in the key": (1, ("d.csv:2",))})
 
 
 def test_two_formats_at_once_are_refused() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.dumps.convert import convert_column, convert_texts, convert_values
-from enrich.dumps.layout import make_schema, read_columns
+from enrich.dumps.layout import make_schema, read_columns, split_columns
 from enrich.dumps.stage import name_type
 
 MOMENTS = pa.timestamp("us", "UTC")
@@ -194,3 +194,5 @@ def test_types_that_are_none_are_refused(text: str) -> None:
 def test_a_column_that_no_dump_can_hold_is_named() -> None:
     with pytest.raises(ConfigError, match="column 'v' has a type that no dump can hold"):
         make_schema({"v": "variant"})
+    schema, unfit = split_columns({"v": "variant", "id": "long", "n": "void"})
+    assert (schema.names, unfit) == (["id"], ["v", "n"])

@@ -39,6 +39,14 @@ def test_a_refused_dump_is_told_with_lines_and_no_values(home: Path) -> None:
     assert not (home / "lake" / "accounts").exists()
 
 
+def test_a_name_in_tables_yml_is_its_table(home: Path) -> None:
+    (home / "tables.yml").write_text("accounts: {table: raw, key: id}\nraw: {table: rarer, key: id}\n")
+    project = enrich.load_project(home)
+    for name, place in (("accounts", "raw"), ("./lake/accounts", "accounts"), ("raw", "rarer")):
+        found = enrich.load(project, name, [str(home / "d.csv")], key=["id"])
+        assert (found.status, found.table) == ("refused", str(home / "lake" / place))
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [

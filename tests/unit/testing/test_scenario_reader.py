@@ -126,6 +126,9 @@ def test_catalog_tables_and_paths_have_names_in_the_lake(project: Project, tmp_p
     assert [source.table for source in moved.sources.values()] == [each.name for each in scenario.tables.values()]
     assert moved.target.table == "s3a_bucket_names"
     assert project.jobs["far"].target.table == "s3a://bucket/names"
+    write_project(project.dir, {"tables.yml": "people: {table: main.crm.names, key: id}\n"})
+    scenario = read(enrich.load_project(project.dir), text.replace("main.crm.names", "people"))
+    assert scenario.tables["people"].name == "main_crm_names"
 
 
 def test_nobody_is_told_of_the_runs_of_a_test(tmp_path: Path) -> None:
