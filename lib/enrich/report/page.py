@@ -198,15 +198,11 @@ def format_junit(report: Report) -> str:
     suites = []
     for job in report.jobs:
         place, names = f"enrich.{report.deployment}.{job.job}", Counter[str]()
-        cases = []
-        waiting: dict[Any, RuleNow] = {
-            (each.index, format_rule(each)): each for each in (job.now.rules if job.now else ())
-        }
-        rules: list[tuple[str, str, RuleReport | None, RuleNow | None]] = [
-            (format_rule(run), run.verdict, run, waiting.pop((run.index, format_rule(run)), None)) for run in job.rules
-        ]
-        rules += [(format_rule(now), now.verdict or "not_checked", None, now) for now in waiting.values()]
-        for name, verdict, run, now in rules:
+        cases, paired = [], {run.now.index for run in job.rules if run.now}
+        rules: list[tuple[RuleReport | None, RuleNow | None]] = [(run, run.now) for run in job.rules]
+        rules += [(None, now) for now in (job.now.rules if job.now else ()) if now.index not in paired]
+        for run, now in rules:
+            name, verdict = next((format_rule(each), each.verdict or "not_checked") for each in (run, now) if each)
             names[name] += 1
             unique = name if names[name] == 1 else f"{name} #{names[name]}"
             end = _OF_RULE.get(verdict, "")

@@ -117,7 +117,9 @@ def test_cases_have_names_of_their_own_and_rules_of_the_table_alone_are_told(tmp
 
 
 def test_a_failure_says_what_is_true_of_the_table_and_of_the_run(tmp_path: Path) -> None:
-    root = read_junit(tell(tmp_path, row(0, state=state(0)), row(1, findings=[finding()], state=state(12))))
+    root = read_junit(
+        tell(tmp_path, row(0, findings=[finding()], state=state(0)), row(1, findings=[finding()], state=state(12)))
+    )
     (failure,) = root.iter("failure")
     assert failure.attrib["message"] == (
         "table now: 12 of 100 rows fail since 2026-11-01T09:00:00Z; this run: 0 of 10 rows failed, action warn"
