@@ -127,7 +127,7 @@ def write_latest(project: Project) -> Path | None:
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 _SETTLED = ("passed", "never_run", "not_checked")
-_PLAIN = re.compile(r"([A-Za-z0-9 ,:;()%<>-]|(?<=[0-9])\.(?=[0-9]))*")
+_PLAIN = re.compile(r"([A-Za-z0-9 ,:;()%-]|[<>](?= [0-9])|(?<=[0-9])\.(?=[0-9]))*")
 """What Markdown leaves as it is: our words, numbers and times."""
 
 

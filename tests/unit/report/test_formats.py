@@ -171,6 +171,12 @@ def test_a_run_that_failed_says_why(tmp_path: Path) -> None:
     assert "Error: <code>no &#42;table&#42; &#64;all &#60;b&#62; &#96;x&#96;</code>" in text
 
 
+def test_a_description_is_no_html(tmp_path: Path) -> None:
+    (job,) = (report := tell(tmp_path, row(0))).jobs
+    told = job.model_copy(update={"description": "Orders <details>"})
+    assert "**`Orders <details>`**" in format_markdown(report.model_copy(update={"jobs": (told,)}))
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
