@@ -71,10 +71,23 @@ def _build_kind(text: str, wanted: Any) -> Kind:
     return Kind(text, accepts)
 
 
+def find_range_fault(low: Any, high: Any) -> str | None:
+    """Return what is wrong with two bounds that are fine each by itself: GX compares them when it judges rows."""
+    ends = {str(each): _BOUND.validate_python(each) for each in (low, high)}
+    # GX reads text without a time as a date, and Python compares no date with a timestamp.
+    kinds = {(type(end), ":" in text, getattr(end, "tzinfo", None) is None) for text, end in ends.items()}
+    if len(kinds) > 1:
+        return (
+            "'min_value' and 'max_value' must be two numbers, two dates, or two timestamps, with a time zone or without"
+        )
+    return "'min_value' is greater than 'max_value'" if ends[str(low)] > ends[str(high)] else None
+
+
 def _build_choice(*words: str) -> Kind:
     return Kind(" or ".join(words), lambda value: value in words)
 
 
+_BOUND = TypeAdapter[Any](float | datetime)
 _Text = str | int | float
 _Regex = Annotated[_Text, AfterValidator(_check_regex)]
 _Whole = int | Annotated[StrictFloat, Field(allow_inf_nan=False)]
