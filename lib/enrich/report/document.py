@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import takewhile
@@ -78,8 +78,7 @@ class Outcome(BaseModel, frozen=True):
         document = document if isinstance(document, dict) else {}
         require_known(document, "the runs table")
         columns = {name: row.get(name) for name in ("run_id", "at", "status", "mode", "seconds", "exit_code")}
-        counts = {name: document[name] for name in vars(result.Counts()) if type(document.get(name)) is int}
-        counts = {name: max(count, 0) for name, count in counts.items()}
+        counts = {name: max(document[name], 0) for name in vars(result.Counts()) if type(document.get(name)) is int}
         return cls(**{**document, **_cut(columns), "counts": counts})
 
     @property
@@ -159,12 +158,16 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
     """Read the runs table and build the report of ``jobs`` in their order; of all in run order where none are named."""
     refuse_text("jobs", jobs)
     # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
-    rows = RunsTable(project.state).read_recent(runs)
+    rows = RunsTable(project.state).read_recent(runs + 1)
     names = sort_jobs(project.jobs, project) if jobs is None else list(jobs)
     found = []
     for job in (project.jobs[name] for name in names):
         place = str(project.location(job.target.table))
-        found.append((job, [row for row in rows if row["job"] == job.job and row["target"] == place]))
+        known = [row for row in rows if row["job"] == job.job and row["target"] == place]
+        wrote = [[row["at"] for row in known if row["status"] == each] for each in (result.CREATED, result.UPDATED)]
+        # Before the first of as many as are read there may be others; what is older would be told across a gap.
+        start = max((ends[0] for ends in wrote if len(ends) > runs), default=None)
+        found.append((job, [row for row in known if start is None or row["at"] >= start]))
     return build_report(found, project, runs)
 
 
@@ -215,7 +218,7 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     out = (result.FAILED, result.BLOCKED) if next(settled, last).status == result.UNCHANGED else (result.FAILED,)
     took = (each for each in reversed(acted) if each.status not in out and not each.repairs)
     judged = next((each for each in took if each.status != result.UNCHANGED or each.judged), None)
-    rules = [] if judged is None else _build_rules(judged, acted, rules_now, suite)
+    rules = [] if judged is None else list(_build_rules(judged, acted, rules_now, suite))
     held = last.quarantine or (judged.quarantine if judged else None)
     ended = next((each for each in reversed(outcomes) if each.status != result.LOCKED), None)
     is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == result.BLOCKED
@@ -291,10 +294,8 @@ def _advise(job: JobReport) -> JobReport:
         before = next((each for each in reversed(trend[:-1]) if each is not None), None)
         if before is None or (last := trend[-1]) is None or before == last:
             return
-        ends = {0: "recovered"} if is_rule else {}
-        begins = "fails now" if is_rule and not before else "rose"
-        how: Any = ends.get(last, "fell") if last < before else begins
-        changes.append(models.Change(what=what, before=before, now=last, how=how))
+        words: Any = ("recovered", "fails now") if is_rule and 0 in (before, last) else ("fell", "rose")
+        changes.append(models.Change(what=what, before=before, now=last, how=words[last > before]))
 
     ask_for_row = hints.why(job.job, "--key", "NAME=VALUE")
 
@@ -320,11 +321,10 @@ def _advise(job: JobReport) -> JobReport:
             compare(f"references to {alias} without a partner", lookup.orphans_trend)
     for each in job.rules:
         if each.verdict in _TO_SEE_TO and (each.now is None or each.now.verdict not in _TO_SEE_TO):
-            counts = (
-                f": {text.format_number(each.failed)} of {text.format_number(each.checked)} rows" if each.by_row else ""
-            )
+            counted = f": {text.format_number(each.failed)} of {text.format_number(each.checked)} rows"
+            what = f"{text.describe_rule(each)}{counted if each.by_row else ''}"
+            why = text.format_terms(each) or _DONE.get(each.verdict, "")
             ask = hints.failing(job.job) if each.verdict == "error" else ask_for_row
-            what, why = f"{text.describe_rule(each)}{counts}", text.format_terms(each) or _DONE.get(each.verdict, "")
             note(each.verdict, each.failed, what=what, rule=text.format_rule(each), why=why, next=ask)
     if job.quarantine is not None and job.quarantine.rows:
         why = ", ".join(f"{text.describe_reason(reason)}: {rows}" for reason, rows in job.quarantine.reasons.items())
@@ -346,12 +346,9 @@ def _advise(job: JobReport) -> JobReport:
 
 def _build_rules(
     judged: Outcome, acted: Sequence[Outcome], rules_now: Mapping[Any, RuleNow], suite: Suite | None
-) -> list[RuleReport]:
-    """Return the rules of a run, without those that have left the suite, each with what it says of the table now.
-
-    One that fails in the table now is warned, if it was nothing worse.
-    """
-    found, left = [], set(judged.suite_rules) - {each.fingerprint for each in (suite.rules if suite else ())}
+) -> Iterator[RuleReport]:
+    """Yield the rules of a run that the suite still has; one that fails in the table now is at least warned."""
+    left = set(judged.suite_rules) - {each.fingerprint for each in (suite.rules if suite else ())}
     for identity, each in judged.rules.items():
         if identity[0] in left:
             continue
@@ -369,7 +366,7 @@ def _build_rules(
             verdict = "blocked" if judged.status == result.BLOCKED else "tolerated"
         known = TYPES.get(each.expectation)
         by_row = known is None or (known.is_row and not known.verdict_only)  # built-in rules count rows, too
-        rule = RuleReport(
+        yield RuleReport(
             **{name: value for name, value in vars(each).items() if name in RuleReport.model_fields},
             verdict=min(verdict, "warned", key=_RULE_GRAVITY.index) if now and now.verdict == "warned" else verdict,
             run_verdict=verdict,
@@ -378,8 +375,6 @@ def _build_rules(
             trend=tuple(None if run is None or run.success is None else run.failed for run in of_runs),
             now=now,
         )
-        found.append(rule)
-    return found
 
 
 def _compute_share(part: int, whole: int) -> float | None:
@@ -456,10 +451,9 @@ def _build_rules_now(
         rule = next((each for each in suite.rules if each.index == state.index), None) if suite else None
         if rule is not None and identity[0] not in (rule.fingerprint, (rule.type, rule.column, rule.column_list, None)):
             rule = None  # it has the place of the one that the run counted
-        names = ("expectation", "column", "column_list")
         found[identity] = RuleNow(
             **vars(state),
-            **{name: getattr(counted.rules[identity], name) for name in names},
+            **{name: getattr(counted.rules[identity], name) for name in ("expectation", "column", "column_list")},
             verdict=_judge_state(state, rule),
             share=None if state.failed is None else _compute_share(state.failed, state.checked or 0),
             mostly=None if rule is None or "mostly" not in rule.kwargs else float(rule.kwargs["mostly"]),

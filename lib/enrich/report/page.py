@@ -22,7 +22,7 @@ from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
 from enrich.report.document import read_report
 from enrich.report.graph import SIZE, draw_picture, list_nodes, select_near
-from enrich.report.models import JobReport, Report, RuleNow, RuleReport
+from enrich.report.models import Attempt, JobReport, Report, RuleNow, RuleReport
 from enrich.report.text import Table, format_number, format_rule, format_since, format_verdict, tell_job, write_cells
 
 if TYPE_CHECKING:
@@ -211,12 +211,10 @@ def format_junit(report: Report) -> str:
         end = _OF_JOB.get(job.verdict, "")
         if job.verdict == "warned" and not any(case.end for case in cases):
             end = "failure"
-        seconds, at, error = 0.0, report.generated, None
-        if job.last is not None:
-            seconds, at, error = job.last.seconds or 0.0, job.last.at, job.last.error
-        told = "\n".join(filter(None, [job.headline, error]))
+        last = job.last or Attempt(run_id="", at=report.generated, status="")
+        seconds, told = last.seconds or 0.0, "\n".join(filter(None, [job.headline, last.error]))
         cases.append(Case(place, "job", seconds, end, job.verdict, job.headline, told))
-        suites.append(CaseSuite(job.job, tuple(cases), seconds, at.removesuffix("Z")))
+        suites.append(CaseSuite(job.job, tuple(cases), seconds, last.at.removesuffix("Z")))
     return format_suites(f"enrich {report.deployment}", suites)
 
 
