@@ -21,7 +21,7 @@ from pydantic import Field, StrictStr
 from enrich.base import suites
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.suites import QUARANTINE, Condition, Suite, SuiteRule, Type, resolve_column
-from enrich.project.catalogue import COMMON, CONDITION, EITHER, REFUSED, TYPES, find_range_fault
+from enrich.project.catalogue import BOUND, COMMON, CONDITION, EITHER, REFUSED, TYPES, find_range_fault
 from enrich.project.checks import find_threshold_fault
 from enrich.project.expressions import check_condition, parse_expression
 from enrich.project.expressions.lexer import is_relative_time
@@ -218,7 +218,7 @@ def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[t
             yield f"{name!r}: suite parameters get their values at run time, and a job has none; write the value", name
         elif value is not None and not known[name].accepts(value):
             yield f"{name!r} must be {known[name].text}", name
-    ends = [kwargs[each] for each in EITHER if each in known and known[each].accepts(kwargs.get(each))]
+    ends = [kwargs[each] for each in EITHER if each in known and BOUND.accepts(kwargs.get(each))]
     if len(ends) == 2 and (wrong := find_range_fault(*ends)):
         yield wrong, "max_value"
     for name, wanted in spec.required.items():

@@ -374,9 +374,14 @@ def test_patterns_of_java_are_let_through(tmp_path: Path, regex: str) -> None:
 def test_bounds_are_numbers_dates_and_timestamps(tmp_path: Path, value: Any) -> None:
     load(tmp_path, one(BETWEEN, {"column": "c", "min_value": value}))
     load(tmp_path, one(BETWEEN, {"column": "c", "min_value": value, "max_value": value}))
-    load(
-        tmp_path, one(BETWEEN, {"column": "c", "min_value": "2026-01-01 11:00:00", "max_value": "2026-01-01T12:00:00Z"})
-    )
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [("2026-01-01 11:00:00", "2026-01-01T12:00:00Z"), (1, 1), ("5", 6), (1, "inf")]
+)
+def test_bounds_of_one_kind_go_together(tmp_path: Path, low: Any, high: Any) -> None:
+    load(tmp_path, one(BETWEEN, {"column": "c", "min_value": low, "max_value": high}))
+    load(tmp_path, one(ROWS, {"min_value": 1, "max_value": 10**400}))
 
 
 TARGET = ("customer_id", "email", "a.b", "home")
