@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from datetime import UTC, datetime
@@ -156,7 +157,10 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     assert lab.log("customers")[0]["operation"] == "MERGE"
     assert verify(lab, repair=True).status == "equal"  # and nothing more is written
     assert lab.log("customers")[0]["version"] == mended.target_version
-    assert [row["status"] for row in _runs(lab).read_recent(2)] == ["created", "failed", "updated"]
+    recorded = _runs(lab).read_recent(2)
+    assert [row["status"] for row in recorded] == ["created", "failed", "updated"]
+    rules = [rule.fingerprint for rule in enrich.load_project(lab.home).suites["mails"].rules]
+    assert [json.loads(row["document"])["suite_rules"] for row in recorded] == [rules] * 3
 
     lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
     assert lab.run().status == "updated"

@@ -217,11 +217,13 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
     """Append the outcome to the runs table; a state directory that cannot be written fails a job that was run."""
     if workplace.options.dry_run:
         return result
-    target = str(workplace.project.location(workplace.project.jobs[result.job].target.table))
+    job = workplace.project.jobs[result.job]
+    target, suite = str(workplace.project.location(job.target.table)), workplace.project.suite(job)
     try:
         pass_point("outcome.before")
         told = {name: getattr(result, name) for name in ("number", "status", "mode", "exit_code", "seconds")}
-        document = {"enrich": FORMAT, **result.to_dict()}
+        rules = [rule.fingerprint for rule in suite.rules] if suite else []
+        document = {"enrich": FORMAT, "suite_rules": rules, **result.to_dict()}
         workplace.runs.append(RunRow(workplace.run_id, result.job, target, OUTCOME, document, **told))
         pass_point("outcome.after")
     except Exception as error:  # noqa: BLE001 - as in ``job``

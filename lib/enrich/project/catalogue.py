@@ -71,10 +71,20 @@ def _build_kind(text: str, wanted: Any) -> Kind:
     return Kind(text, accepts)
 
 
+def find_range_fault(*bounds: Any) -> str | None:
+    """Return what is wrong with two bounds that are fine each by itself: GX compares them when it judges rows."""
+    (has_time, low), (other, high) = [(":" in str(each), _BOUND.validate_python(each)) for each in bounds]
+    if (has_time, type(low)) != (other, type(high)):
+        return "'min_value' and 'max_value' must be two numbers, two dates or two timestamps"
+    return "'min_value' is greater than 'max_value'" if low > high else None
+
+
 def _build_choice(*words: str) -> Kind:
     return Kind(" or ".join(words), lambda value: value in words)
 
 
+_Moment = Annotated[datetime, AfterValidator(lambda at: at.replace(tzinfo=at.tzinfo or UTC))]
+_BOUND = TypeAdapter[Any](float | _Moment)
 _Text = str | int | float
 _Regex = Annotated[_Text, AfterValidator(_check_regex)]
 _Whole = int | Annotated[StrictFloat, Field(allow_inf_nan=False)]
@@ -143,7 +153,7 @@ _RANGE = {"min_value": BOUND, "max_value": BOUND}
 _BOUNDS = _RANGE | _STRICT
 _NUMBERS = {"min_value": NUMBER, "max_value": NUMBER, **_STRICT}
 _INTEGERS = {"min_value": INTEGER, "max_value": INTEGER, **_STRICT}
-_EITHER = ("min_value", "max_value")
+EITHER = ("min_value", "max_value")
 _HOLDOUTS = {"internal_weight_holdout": SHARE, "tail_weight_holdout": SHARE}
 
 TYPES: dict[str, Type] = {
@@ -171,12 +181,12 @@ TYPES: dict[str, Type] = {
     "expect_column_to_exist": _build_aggregate_type({"column_index": INTEGER}),
     "expect_column_type_to_be": _build_aggregate_type(type_=TEXT),
     "expect_column_unique_value_count_to_be_between": _build_aggregate_type(_INTEGERS),
-    "expect_column_value_lengths_to_be_between": _build_column_type(_INTEGERS, either=_EITHER),
+    "expect_column_value_lengths_to_be_between": _build_column_type(_INTEGERS, either=EITHER),
     "expect_column_value_lengths_to_equal": _build_column_type(required={"value": NUMBER}),
     "expect_column_value_z_scores_to_be_less_than": _build_column_type(
         required={"threshold": NUMBER, "double_sided": BOOLEAN}, measured=True
     ),
-    "expect_column_values_to_be_between": _build_column_type(_BOUNDS, either=_EITHER),
+    "expect_column_values_to_be_between": _build_column_type(_BOUNDS, either=EITHER),
     "expect_column_values_to_be_in_set": _build_column_type(required={"value_set": VALUES}),
     "expect_column_values_to_be_in_type_list": _build_column_type({"type_list": TEXTS}, verdict_only=True),
     "expect_column_values_to_be_json_parseable": _build_column_type(),

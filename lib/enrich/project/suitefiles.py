@@ -21,7 +21,7 @@ from pydantic import Field, StrictStr
 from enrich.base import suites
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.suites import QUARANTINE, Condition, Suite, SuiteRule, Type, resolve_column
-from enrich.project.catalogue import COMMON, CONDITION, REFUSED, TYPES
+from enrich.project.catalogue import BOUND, COMMON, CONDITION, EITHER, REFUSED, TYPES, find_range_fault
 from enrich.project.checks import find_threshold_fault
 from enrich.project.expressions import check_condition, parse_expression
 from enrich.project.expressions.lexer import is_relative_time
@@ -170,11 +170,9 @@ class _RuleReader:
         except ConfigError as error:
             argument = "condition_parser" if "condition_parser" in error.message else "row_condition"
             self.fault(error.message, "kwargs", argument)
-        if spec.unconditional:
-            condition = None
+        condition = None if spec.unconditional else condition
         meta = self.entry.get("meta")
-        own = meta.get("enrich") if isinstance(meta, dict) else None
-        own = own if isinstance(own, dict) else {}
+        own = meta["enrich"] if isinstance(meta, dict) and isinstance(meta.get("enrich"), dict) else {}
         action = own.get("action", suites.FAIL if self.entry.get("severity", "critical") == "critical" else suites.WARN)
         place = ("meta", "enrich", "tolerate")
         if action == QUARANTINE and not spec.single:
@@ -220,6 +218,9 @@ def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[t
             yield f"{name!r}: suite parameters get their values at run time, and a job has none; write the value", name
         elif value is not None and not known[name].accepts(value):
             yield f"{name!r} must be {known[name].text}", name
+    ends = [kwargs[each] for each in EITHER if each in known and BOUND.accepts(kwargs.get(each))]
+    if len(ends) == 2 and (wrong := find_range_fault(*ends)):
+        yield wrong, "max_value"
     for name, wanted in spec.required.items():
         if kwargs.get(name) is None:
             yield f"{kind} needs the argument {name!r}: {wanted.text}", name if name in kwargs else None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import takewhile
 from typing import Annotated, Any, get_args
 
 from pydantic import AfterValidator, BaseModel, FiniteFloat, ValidationError, field_validator
@@ -57,6 +58,7 @@ class Outcome(BaseModel, frozen=True):
     quarantine: Quarantine | None = None
     stages: dict[str, Seconds] = {}
     state: State | None = None
+    suite_rules: tuple[str, ...] = ()  # fingerprints; documents of older releases have none
 
     @field_validator("*", mode="wrap")
     @classmethod
@@ -76,8 +78,7 @@ class Outcome(BaseModel, frozen=True):
         document = document if isinstance(document, dict) else {}
         require_known(document, "the runs table")
         columns = {name: row.get(name) for name in ("run_id", "at", "status", "mode", "seconds", "exit_code")}
-        counts = {name: document[name] for name in vars(result.Counts()) if type(document.get(name)) is int}
-        counts = {name: max(count, 0) for name, count in counts.items()}
+        counts = {name: max(document[name], 0) for name in vars(result.Counts()) if type(document.get(name)) is int}
         return cls(**{**document, **_cut(columns), "counts": counts})
 
     @property
@@ -103,12 +104,11 @@ class Outcome(BaseModel, frozen=True):
     @cached_property
     def rules(self) -> dict[Any, result.Finding]:
         """The findings by what tells rules apart and is the same in other runs, even if the suite grew."""
-        seen: Counter[Any] = Counter()
-        found = {}
+        seen, found, names = Counter[Any](), {}, dict[int | None, str](enumerate(self.suite_rules))
         for each in self.findings:
-            identity = (each.expectation, each.column, each.column_list, each.source)
-            found[identity, seen[identity]] = each
-            seen[identity] += 1
+            name = names.get(each.index) or (each.expectation, each.column, each.column_list, each.source)
+            found[name, seen[name]] = each
+            seen[name] += 1
         return found
 
     @cached_property
@@ -116,7 +116,7 @@ class Outcome(BaseModel, frozen=True):
         """The rules of the state, by what tells rules apart: that of the finding with the same index."""
         places = {each.index: identity for identity, each in reversed(self.rules.items())}
         rules = () if self.state is None else self.state.rules
-        return {places.get(each.index, ("index", each.index)): each for each in rules}
+        return {places[each.index]: each for each in rules if each.index in places}
 
 
 def _cut(value: Any) -> Any:
@@ -150,6 +150,7 @@ _COMMAND = re.compile(r"`(enrich [^`]*)`")
 _PATH = re.compile(r"\w+[.]\w+")  # an expression that only names a column of a source
 _GRAVITY: tuple[Verdict, ...] = get_args(Verdict)
 _RULE_GRAVITY: tuple[models.RuleVerdict, ...] = get_args(models.RuleVerdict)
+_TO_SEE_TO = ("error", "blocked", "held", "warned")
 _VERDICT_OF_STATUS: dict[str, Verdict] = {result.FAILED: "failed", result.BLOCKED: "blocked", result.SKIPPED: "skipped"}
 
 
@@ -157,12 +158,16 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
     """Read the runs table and build the report of ``jobs`` in their order; of all in run order where none are named."""
     refuse_text("jobs", jobs)
     # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
-    rows = RunsTable(project.state).read_recent(runs)
+    rows = RunsTable(project.state).read_recent(runs + 1)
     names = sort_jobs(project.jobs, project) if jobs is None else list(jobs)
     found = []
     for job in (project.jobs[name] for name in names):
         place = str(project.location(job.target.table))
-        found.append((job, [row for row in rows if row["job"] == job.job and row["target"] == place]))
+        known = [row for row in rows if row["job"] == job.job and row["target"] == place]
+        wrote = [[row["at"] for row in known if row["status"] == each] for each in (result.CREATED, result.UPDATED)]
+        # Before the first of as many as are read there may be others; what is older would be told across a gap.
+        start = max((ends[0] for ends in wrote if len(ends) > runs), default=None)
+        found.append((job, [row for row in known if start is None or row["at"] >= start]))
     return build_report(found, project, runs)
 
 
@@ -199,11 +204,10 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
         return JobReport(**known, verdict="never_run", headline="never run")
     last, acted = outcomes[-1], select_acted(outcomes)[-runs:]
     counted = next((each for each in reversed(outcomes) if each.state is not None), None)
-    now, warned = None, set[Any]()
+    now, rules_now = None, dict[Any, RuleNow]()
     if counted is not None and counted.state is not None:
         rules_now = _build_rules_now(counted, outcomes, acted, suite)
         now = _build_table_now(job, _mark(counted), counted.state, acted, tuple(rules_now.values()))
-        warned = {identity for identity, rule in rules_now.items() if rule.verdict == "warned"}
     # The run whose rules and lookups describe what stands now. A failed run judged nothing, nor did one that only moved
     # its cursor, nor a repair. A blocked one is told until a later run finds nothing left to do.
     settled = (
@@ -214,15 +218,15 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     out = (result.FAILED, result.BLOCKED) if next(settled, last).status == result.UNCHANGED else (result.FAILED,)
     took = (each for each in reversed(acted) if each.status not in out and not each.repairs)
     judged = next((each for each in took if each.status != result.UNCHANGED or each.judged), None)
-    rules = [] if judged is None else _build_rules(judged, acted, warned)
+    rules = [] if judged is None else list(_build_rules(judged, acted, rules_now, suite))
     held = last.quarantine or (judged.quarantine if judged else None)
     ended = next((each for each in reversed(outcomes) if each.status != result.LOCKED), None)
     is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == result.BLOCKED
     status = result.BLOCKED if is_waiting else ended.status if ended is not None else None
     verdict: Verdict = _VERDICT_OF_STATUS.get(status or "", "passed") if status is not None else "never_run"
     if verdict == "passed":
-        wanting = any(rule.verdict in ("error", "blocked", "held", "warned") for rule in rules)
-        failing = now is not None and any(rule.verdict == "warned" for rule in now.rules)
+        wanting = any(rule.verdict in _TO_SEE_TO for rule in rules)
+        failing = any(rule.verdict == "warned" for rule in rules_now.values())
         if wanting or failing or (held is not None and held.rows):
             verdict = "warned"
         elif rules and all(rule.verdict == "not_checked" for rule in rules):
@@ -290,48 +294,42 @@ def _advise(job: JobReport) -> JobReport:
         before = next((each for each in reversed(trend[:-1]) if each is not None), None)
         if before is None or (last := trend[-1]) is None or before == last:
             return
-        ends = {0: "recovered"} if is_rule else {}
-        begins = "fails now" if is_rule and not before else "rose"
-        how: Any = ends.get(last, "fell") if last < before else begins
-        changes.append(models.Change(what=what, before=before, now=last, how=how))
+        words: Any = ("recovered", "fails now") if is_rule and 0 in (before, last) else ("fell", "rose")
+        changes.append(models.Change(what=what, before=before, now=last, how=words[last > before]))
 
     ask_for_row = hints.why(job.job, "--key", "NAME=VALUE")
 
     def note(verdict: models.RuleVerdict, count: int, **known: Any) -> None:
         told.append((_RULE_GRAVITY.index(verdict), -count, ToDo(**known)))
 
-    seen = set()
-    for rule in now.rules if now else ():
-        what, failed, checked = text.describe_rule(rule), rule.failed or 0, rule.checked or 0
-        compare(what, rule.trend, is_rule=True)
-        if now is not None and rule.verdict in ("warned", "error"):
-            nulls = now.nulls.get(rule.column or "") if rule.expectation == _NOT_NULL else None
-            known = nulls.reasons if nulls and nulls.rows == failed else {}
-            seen.add((rule.index, text.format_rule(rule)))
-            counted = f"{text.format_number(failed)} of {text.format_number(checked)} rows"
-            what = f"{what}: {counted if rule.error is None else 'not judged'}"
-            why, ask = rule.error or format_reasons(known, {}), hints.failing(job.job, rule.index)
-            note(rule.verdict, failed, what=what, rule=text.format_rule(rule), why=why, next=ask)
-    for each in job.rules:
-        name = text.format_rule(each)
-        if each.verdict in ("error", "blocked", "held", "warned") and (each.index, name) not in seen:
-            counts = (
-                f": {text.format_number(each.failed)} of {text.format_number(each.checked)} rows" if each.by_row else ""
-            )
-            ask = hints.failing(job.job) if each.verdict == "error" else ask_for_row
-            what, why = f"{text.describe_rule(each)}{counts}", text.format_terms(each) or _DONE.get(each.verdict, "")
-            note(each.verdict, each.failed, what=what, rule=name, why=why, next=ask)
-    if job.quarantine is not None and job.quarantine.rows:
-        why = ", ".join(f"{text.describe_reason(reason)}: {rows}" for reason, rows in job.quarantine.reasons.items())
-        what = f"{format_count(job.quarantine.rows, 'row')} in the quarantine"
-        note("held", job.quarantine.rows, what=what, why=why, next=ask_for_row)
     if now is not None:
+        for rule in now.rules:
+            what, failed, checked = text.describe_rule(rule), rule.failed or 0, rule.checked or 0
+            compare(what, rule.trend, is_rule=True)
+            if rule.verdict in _TO_SEE_TO:
+                nulls = now.nulls.get(rule.column or "") if rule.expectation == _NOT_NULL else None
+                known = nulls.reasons if nulls and nulls.rows == failed else {}
+                counted = f"{text.format_number(failed)} of {text.format_number(checked)} rows"
+                what = f"{what}: {counted if rule.error is None else 'not judged'}"
+                why, ask = rule.error or format_reasons(known, {}), hints.failing(job.job, rule.index)
+                note(rule.verdict, failed, what=what, rule=text.format_rule(rule), why=why, next=ask)
         compare("rows of the table", now.trend)
         ruled = {rule.column for rule in now.rules if rule.expectation == _NOT_NULL}
         for column, nulls in now.nulls.items():
             compare(f"nulls in {column}", () if column in ruled else nulls.trend)
         for alias, lookup in now.lookups.items():
             compare(f"references to {alias} without a partner", lookup.orphans_trend)
+    for each in job.rules:
+        if each.verdict in _TO_SEE_TO and (each.now is None or each.now.verdict not in _TO_SEE_TO):
+            counted = f": {text.format_number(each.failed)} of {text.format_number(each.checked)} rows"
+            what = f"{text.describe_rule(each)}{counted if each.by_row else ''}"
+            why = text.format_terms(each) or _DONE.get(each.verdict, "")
+            ask = hints.failing(job.job) if each.verdict == "error" else ask_for_row
+            note(each.verdict, each.failed, what=what, rule=text.format_rule(each), why=why, next=ask)
+    if job.quarantine is not None and job.quarantine.rows:
+        why = ", ".join(f"{text.describe_reason(reason)}: {rows}" for reason, rows in job.quarantine.reasons.items())
+        what = f"{format_count(job.quarantine.rows, 'row')} in the quarantine"
+        note("held", job.quarantine.rows, what=what, why=why, next=ask_for_row)
     compare("rows in the quarantine", [run.held for run in job.runs])
     first = []
     if job.verdict in _ENDS:
@@ -346,11 +344,15 @@ def _advise(job: JobReport) -> JobReport:
 # --- what the rules said of a run -------------------------------------------------------------------------------------
 
 
-def _build_rules(judged: Outcome, acted: Sequence[Outcome], warned: set[Any]) -> list[RuleReport]:
-    """Return the rules of a run; one that fails in the table now is warned, if it was nothing worse."""
-    found = []
+def _build_rules(
+    judged: Outcome, acted: Sequence[Outcome], rules_now: Mapping[Any, RuleNow], suite: Suite | None
+) -> Iterator[RuleReport]:
+    """Yield the rules of a run that the suite still has; one that fails in the table now is at least warned."""
+    left = set(judged.suite_rules) - {each.fingerprint for each in (suite.rules if suite else ())}
     for identity, each in judged.rules.items():
-        of_runs = [run.rules.get(identity) for run in acted]
+        if identity[0] in left:
+            continue
+        of_runs, now = [run.rules.get(identity) for run in acted], rules_now.get(identity)
         verdict: models.RuleVerdict = "held" if each.action == "quarantine" else "warned"
         if each.tolerated:
             verdict = "tolerated"
@@ -364,16 +366,15 @@ def _build_rules(judged: Outcome, acted: Sequence[Outcome], warned: set[Any]) ->
             verdict = "blocked" if judged.status == result.BLOCKED else "tolerated"
         known = TYPES.get(each.expectation)
         by_row = known is None or (known.is_row and not known.verdict_only)  # built-in rules count rows, too
-        rule = RuleReport(
+        yield RuleReport(
             **{name: value for name, value in vars(each).items() if name in RuleReport.model_fields},
-            verdict=min(verdict, "warned", key=_RULE_GRAVITY.index) if identity in warned else verdict,
+            verdict=min(verdict, "warned", key=_RULE_GRAVITY.index) if now and now.verdict == "warned" else verdict,
             run_verdict=verdict,
             share=_compute_share(each.failed, each.checked) if by_row else None,
             by_row=by_row,
             trend=tuple(None if run is None or run.success is None else run.failed for run in of_runs),
+            now=now,
         )
-        found.append(rule)
-    return found
 
 
 def _compute_share(part: int, whole: int) -> float | None:
@@ -441,33 +442,24 @@ def _build_rules_now(
     counted: Outcome, outcomes: Sequence[Outcome], acted: Sequence[Outcome], suite: Suite | None
 ) -> dict[Any, RuleNow]:
     """Return what each rule of the state that ``counted`` recorded says of the table, by what tells rules apart."""
-    found = {}
-    uncounted, earliest = RuleState(0), next(each for each in outcomes if each.state is not None)
+    found, uncounted = {}, RuleState(0)
     for identity, state in counted.counted_rules.items():
-        entries, first = [each.counted_rules.get(identity, uncounted) for each in acted], None
-        for each in reversed(outcomes):  # since when rows fail
-            failed = each.counted_rules.get(identity, uncounted).failed
-            if failed == 0:
-                break
-            first = first if failed is None else each
-        finding = counted.rules.get(identity)
+        entries = [each.counted_rules.get(identity, uncounted) for each in acted]
+        listed = [(each, each.counted_rules[identity].failed) for each in outcomes if identity in each.counted_rules]
+        failing = takewhile(lambda run: run[1] != 0, reversed(listed))
+        first = next((each for each, failed in reversed([*failing]) if failed), None)  # since it rows fail
         rule = next((each for each in suite.rules if each.index == state.index), None) if suite else None
-        expectation, column, columns = "?", None, None
-        if finding is not None:
-            expectation, column, columns = finding.expectation, finding.column, finding.column_list
-        if rule is not None and (rule.type, rule.column, rule.column_list) != (expectation, column, columns):
+        if rule is not None and identity[0] not in (rule.fingerprint, (rule.type, rule.column, rule.column_list, None)):
             rule = None  # it has the place of the one that the run counted
         found[identity] = RuleNow(
             **vars(state),
-            expectation=expectation,
-            column=column,
-            column_list=columns,
+            **{name: getattr(counted.rules[identity], name) for name in ("expectation", "column", "column_list")},
             verdict=_judge_state(state, rule),
             share=None if state.failed is None else _compute_share(state.failed, state.checked or 0),
             mostly=None if rule is None or "mostly" not in rule.kwargs else float(rule.kwargs["mostly"]),
             tolerate=None if rule is None else rule.tolerate,
             since=None if first is None else _mark(first),
-            since_or_before=first is earliest and first.status != result.CREATED,
+            since_or_before=first is listed[0][0] and first.status != result.CREATED,
             trend=tuple(each.failed for each in entries),
             checked_trend=tuple(each.checked for each in entries),
         )

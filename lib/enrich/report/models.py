@@ -77,6 +77,7 @@ class RuleReport(JsonModel):
     at_most: int | float | None = Field(None, description="Threshold of a job rule: a share, or a number of rows.")
     accepted: bool = Field(False, description="Without --accept, the rule would have blocked the run.")
     trend: tuple[int | None, ...] = Field((), description="failed in each of the runs; null where it judged no row.")
+    now: RuleNow | None = Field(None, exclude=True)  # what the same rule says of the table now
 
 
 class RunMark(JsonModel):

@@ -22,7 +22,7 @@ from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
 from enrich.report.document import read_report
 from enrich.report.graph import SIZE, draw_picture, list_nodes, select_near
-from enrich.report.models import JobReport, Report, RuleNow, RuleReport
+from enrich.report.models import Attempt, JobReport, Report, RuleNow, RuleReport
 from enrich.report.text import Table, format_number, format_rule, format_since, format_verdict, tell_job, write_cells
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def write_latest(project: Project) -> Path | None:
 # --- Markdown ---------------------------------------------------------------------------------------------------------
 
 _SETTLED = ("passed", "never_run", "not_checked")
-_PLAIN = re.compile(r"([A-Za-z0-9 ,:;()%<>-]|(?<=[0-9])\.(?=[0-9]))*")
+_PLAIN = re.compile(r"([A-Za-z0-9 ,:;()%-]|[<>](?= [0-9])|(?<=[0-9])\.(?=[0-9]))*")
 """What Markdown leaves as it is: our words, numbers and times."""
 
 
@@ -198,15 +198,11 @@ def format_junit(report: Report) -> str:
     suites = []
     for job in report.jobs:
         place, names = f"enrich.{report.deployment}.{job.job}", Counter[str]()
-        cases = []
-        waiting: dict[Any, RuleNow] = {
-            (each.index, format_rule(each)): each for each in (job.now.rules if job.now else ())
-        }
-        rules: list[tuple[str, str, RuleReport | None, RuleNow | None]] = [
-            (format_rule(run), run.verdict, run, waiting.pop((run.index, format_rule(run)), None)) for run in job.rules
-        ]
-        rules += [(format_rule(now), now.verdict or "not_checked", None, now) for now in waiting.values()]
-        for name, verdict, run, now in rules:
+        cases, paired = [], {run.now.index for run in job.rules if run.now}
+        rules: list[tuple[RuleReport | None, RuleNow | None]] = [(run, run.now) for run in job.rules]
+        rules += [(None, now) for now in (job.now.rules if job.now else ()) if now.index not in paired]
+        for run, now in rules:
+            name, verdict = next((format_rule(each), each.verdict or "not_checked") for each in (run, now) if each)
             names[name] += 1
             unique = name if names[name] == 1 else f"{name} #{names[name]}"
             end = _OF_RULE.get(verdict, "")
@@ -215,12 +211,10 @@ def format_junit(report: Report) -> str:
         end = _OF_JOB.get(job.verdict, "")
         if job.verdict == "warned" and not any(case.end for case in cases):
             end = "failure"
-        seconds, at, error = 0.0, report.generated, None
-        if job.last is not None:
-            seconds, at, error = job.last.seconds or 0.0, job.last.at, job.last.error
-        told = "\n".join(filter(None, [job.headline, error]))
+        last = job.last or Attempt(run_id="", at=report.generated, status="")
+        seconds, told = last.seconds or 0.0, "\n".join(filter(None, [job.headline, last.error]))
         cases.append(Case(place, "job", seconds, end, job.verdict, job.headline, told))
-        suites.append(CaseSuite(job.job, tuple(cases), seconds, at.removesuffix("Z")))
+        suites.append(CaseSuite(job.job, tuple(cases), seconds, last.at.removesuffix("Z")))
     return format_suites(f"enrich {report.deployment}", suites)
 
 

@@ -91,6 +91,8 @@ def test_arguments_are_refused_where_gx_refuses_them(gx: dict[str, Any], name: s
     for argument in spec.arguments():
         for sample in SAMPLES:
             kwargs = {**good, argument: sample}
+            if argument == "max_value":
+                kwargs.pop("min_value", None)  # GX's models look at each bound alone, and its metric at both
             ours = not list(check_kwargs(name, spec, kwargs))
             try:
                 gx[name](**kwargs)

@@ -121,6 +121,9 @@ BAD: dict[str, tuple[Any, int, str]] = {
     "no bounds": (one(BETWEEN), 6, "needs 'min_value' or 'max_value'"),
     "bound is a word": (one(BETWEEN, {"column": "c", "min_value": "low"}), 8, "a number, a date or a timestamp"),
     "bound is no date": (one(BETWEEN, {"column": "c", "min_value": "2026-02-30"}), 8, "a number, a date"),
+    "bounds upside down": (one(BETWEEN, {"column": "c", "min_value": 5, "max_value": "4"}), 9, "is greater than"),
+    "bounds of two kinds": (one(BETWEEN, {"column": "c", "min_value": "2026-01-01", "max_value": 5}), 9, "must be two numbers"),
+    "a date and a time": (one(BETWEEN, {"column": "c", "min_value": "2026-01-01", "max_value": "2026-06-01 12:00:00"}), 9, "two dates or two timestamps"),
     "strict is a word": (one(BETWEEN, {"column": "c", "min_value": 1, "strict_min": "maybe"}), 9, "true or false"),
     "value_set is a text": (one(IN_SET, {"column": "c", "value_set": "ab"}), 8, "'value_set' must be a list of values"),
     "no value_set": (one(IN_SET), 6, "needs the argument 'value_set'"),
@@ -370,6 +373,15 @@ def test_patterns_of_java_are_let_through(tmp_path: Path, regex: str) -> None:
 @pytest.mark.parametrize("value", ["2026-01-01", "2026-01-01T10:00:00", "2026-01-01 10:00:00+01:00", "5", 5, 5.5, -1])
 def test_bounds_are_numbers_dates_and_timestamps(tmp_path: Path, value: Any) -> None:
     load(tmp_path, one(BETWEEN, {"column": "c", "min_value": value}))
+    load(tmp_path, one(BETWEEN, {"column": "c", "min_value": value, "max_value": value}))
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [("2026-01-01 11:00:00", "2026-01-01T12:00:00Z"), (1, 1), ("5", 6), (1, "inf")]
+)
+def test_bounds_of_one_kind_go_together(tmp_path: Path, low: Any, high: Any) -> None:
+    load(tmp_path, one(BETWEEN, {"column": "c", "min_value": low, "max_value": high}))
+    load(tmp_path, one(ROWS, {"min_value": 1, "max_value": 10**400}))
 
 
 TARGET = ("customer_id", "email", "a.b", "home")

@@ -16,7 +16,7 @@ from enrich.delta.runs import FORMAT, OUTCOME, RunRow, RunsTable
 from enrich.report import Report, build_report, build_schema, read_report
 from enrich.report.models import JobReport
 from enrich.report.text import format_report, tell_job
-from kit.history import NOT_NULL, finding, project_in, row
+from kit.history import NOT_NULL, finding, project_in, row, state
 
 
 @pytest.fixture
@@ -259,7 +259,7 @@ def test_history_is_read_from_the_runs_table(tmp_path: Path) -> None:
         place = f"{project.lake}/{target}"
         runs.append(RunRow(f"run{number}", "customers", place, OUTCOME, found, None, status, "incremental", 0, 1.5))
 
-    outcome(0, "created", findings=[FAILING])
+    outcome(0, "created", findings=[FAILING], state=state(3))
     outcome(1, "updated", target="elsewhere")
     for number in range(2, 6):
         outcome(number, "unchanged", sources={"consents": {"from": 1, "to": 1, "changes": 0}})
@@ -271,6 +271,14 @@ def test_history_is_read_from_the_runs_table(tmp_path: Path) -> None:
     assert customers.last.run_id == "run5"
     assert report.headline == "2 jobs: 1 warned, 1 never run"
     assert report.verdict == "warned"
+
+    for number in range(6, 10):  # of which the first is not read: nobody knows what the table held before the second
+        outcome(number, "updated", findings=[FAILING], state=state(3))
+    now = read_report(project, runs=2).jobs[0].now
+    assert now is not None
+    (rule,) = now.rules
+    assert rule.since is not None
+    assert (rule.since.run_id, rule.since_or_before) == ("run7", True)
 
 
 def test_the_documents_of_the_engine_have_what_the_report_reads(told: Any) -> None:

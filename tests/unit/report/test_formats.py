@@ -117,7 +117,9 @@ def test_cases_have_names_of_their_own_and_rules_of_the_table_alone_are_told(tmp
 
 
 def test_a_failure_says_what_is_true_of_the_table_and_of_the_run(tmp_path: Path) -> None:
-    root = read_junit(tell(tmp_path, row(0, state=state(0)), row(1, findings=[finding()], state=state(12))))
+    root = read_junit(
+        tell(tmp_path, row(0, findings=[finding()], state=state(0)), row(1, findings=[finding()], state=state(12)))
+    )
     (failure,) = root.iter("failure")
     assert failure.attrib["message"] == (
         "table now: 12 of 100 rows fail since 2026-11-01T09:00:00Z; this run: 0 of 10 rows failed, action warn"
@@ -167,6 +169,12 @@ def test_markdown_tells_the_table_then_the_run_and_folds_what_passed(tmp_path: P
 def test_a_run_that_failed_says_why(tmp_path: Path) -> None:
     text = format_markdown(tell(tmp_path, row(0, status="failed", error="no *table* @all <b> `x`")))
     assert "Error: <code>no &#42;table&#42; &#64;all &#60;b&#62; &#96;x&#96;</code>" in text
+
+
+def test_a_description_is_no_html(tmp_path: Path) -> None:
+    (job,) = (report := tell(tmp_path, row(0))).jobs
+    told = job.model_copy(update={"description": "Orders <details>"})
+    assert "**`Orders <details>`**" in format_markdown(report.model_copy(update={"jobs": (told,)}))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,11 +11,12 @@ from enrich.project.catalogue import TYPES
 from enrich.project.models import Job
 from enrich.report import build_report
 from enrich.report.models import JobReport
-from enrich.report.page import format_markdown, render_page
+from enrich.report.page import format_junit, format_markdown, render_page
 from enrich.report.text import describe, format_report
 from kit.history import NOT_NULL, expect, finding, project_in, row, state
 
 LENGTH = "expect_column_value_lengths_to_be_between"
+BETWEEN = "expect_column_values_to_be_between"
 
 
 @pytest.fixture
@@ -149,6 +151,43 @@ def test_of_two_rules_of_one_type_and_column_each_is_told(tmp_path: Path) -> Non
     (job,) = build_report([(project.jobs["customers"], rows)], project).jobs
     shown = [each.what.rpartition(": ")[2] for each in job.to_do if "form" in each.what]
     assert sorted(shown) == ["2 of 10 rows", "3 of 300 rows"]
+
+
+def test_rules_of_one_type_and_column_keep_apart_when_they_move_or_go(tmp_path: Path) -> None:
+    rules = {high: expect("email", BETWEEN, min_value=0, max_value=high) for high in (10, 100, 1000)}
+    suites = project_in(tmp_path, rules=list(rules.values())).suites
+    names = dict(zip(rules, (each.fingerprint for each in suites["rules"].rules), strict=True))
+
+    def ran(number: int, counts: dict[int, int], checked: int, **more: Any) -> dict[str, Any]:
+        found = [
+            finding(BETWEEN, index=index, checked=checked, failed=failed, success=not failed if checked else None)
+            for index, failed in enumerate(counts.values() if checked else [0] * len(counts))
+        ]
+        known: dict[str, Any] = {
+            "findings": found,
+            "state": state(*counts.values()),
+            "suite_rules": [names[high] for high in counts],
+        }
+        return row(number, **known, **more)
+
+    runs = [ran(0, {10: 7, 100: 0, 1000: 3}, 100), ran(1, {100: 0, 10: 7}, 0, status="unchanged", sources={})]
+    project = project_in(tmp_path, rules=[rules[100], rules[10]])
+    report = build_report([(project.jobs["customers"], runs)], project)
+    (job,) = report.jobs
+    assert (job.changes, job.headline) == ((), "table now: 1 of 2 rules fails; this run: 1 failed, 1 passed")
+    assert [(each.what, each.next) for each in job.to_do] == [
+        ("email is out of its range: 7 of 100 rows", "enrich failing customers 1")
+    ]
+    assert job.now is not None
+    assert [(each.trend, each.since and each.since.run_id) for each in job.now.rules] == [
+        ((0, 0), None),
+        ((7, 7), "run0000"),
+    ]
+    assert format_junit(report).count("<testcase") == 3
+    assert format_junit(report).count("<failure") == 1
+    project = project_in(tmp_path, rules=[rules[100]])
+    (job,) = build_report([(project.jobs["customers"], runs)], project).jobs
+    assert (job.verdict, job.to_do) == ("passed", ())
 
 
 def test_a_rule_that_raised_has_judged_no_row(tmp_path: Path) -> None:
