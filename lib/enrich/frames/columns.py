@@ -197,12 +197,11 @@ def make_exact(column: Column, kind: SparkType) -> Column:
 
     ``map_keys`` tells two maps with the same entries in another order apart, and a cast to text -0.0 from 0.0.
     """
-    return _transform(
-        column,
-        kind,
-        lambda entries: entries,
-        lambda number, _: F.struct(number, F.when(number == 0, number.cast("string"))),
-    )
+
+    def write(number: Column, _: SparkType) -> Column:
+        return F.struct(number, F.when(number == 0, number.cast("string")))
+
+    return _transform(column, kind, lambda entries: entries, write)
 
 
 def _transform(
@@ -220,22 +219,17 @@ def _transform(
     def go_on(part: Column, its: SparkType) -> Column:
         return _transform(part, its, of_entries, of_fraction)
 
+    def rebuild(struct: Column, kinds: Mapping[str, SparkType]) -> Column:
+        return F.struct(*[go_on(struct.getField(name), its).alias(name) for name, its in kinds.items()])
+
     if isinstance(kind, T.MapType):
-        keys, values = kind.keyType, kind.valueType
-        return of_entries(
-            F.transform(
-                F.map_entries(column),
-                lambda entry: F.struct(
-                    go_on(entry.getField("key"), keys).alias("key"),
-                    go_on(entry.getField("value"), values).alias("value"),
-                ),
-            )
-        )
+        entry = {"key": kind.keyType, "value": kind.valueType}
+        return of_entries(F.transform(F.map_entries(column), lambda each: rebuild(each, entry)))
     if isinstance(kind, T.ArrayType):
         element = kind.elementType
-        return F.transform(column, lambda item: go_on(item, element))
-    fields = [go_on(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]  # type: ignore[attr-defined]
-    return F.when(column.isNotNull(), F.struct(*fields))
+        return F.transform(column, lambda each: go_on(each, element))
+    fields = {each.name: each.dataType for each in kind.fields}  # type: ignore[attr-defined]
+    return F.when(column.isNotNull(), rebuild(column, fields))
 
 
 def has_forms(kind: SparkType) -> bool:

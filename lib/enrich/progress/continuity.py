@@ -37,10 +37,8 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
     for alias, mark in cursor.sources.items():
         table, same = tables[alias], mark.table_id == tables[alias].table_id
         if same and table.version < mark.to <= read_state(table.uri).version:
-            raise Locked(
-                f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could",
-                hint="run again",
-            )
+            message = f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could"
+            raise Locked(message, hint="run again")
         if not goes_on(table, mark):  # dropped and created again, or from a backup: its versions count something else
             more = ", or a backup of it that was written to since" if same else ""
             raise RefreshNeeded(

@@ -108,10 +108,8 @@ def pin_sources(
         table = sources[alias]
         same = [other for other, each in sources.items() if each.uri == table.uri]
         if any(until.get(other, end) != end for other in same):
-            raise ConfigError(
-                f"--until gives {' and '.join(map(repr, same))} of job {job!r} different versions of one table",
-                hint="give one version: all aliases of a table are read at the same version",
-            )
+            message = f"--until gives {' and '.join(map(repr, same))} of job {job!r} different versions of one table"
+            raise ConfigError(message, hint="give one version: all aliases of a table are read at the same version")
         consumed = [marks[other].to for other in same if other in marks and marks[other].table_id == table.table_id]
         to = max([end, *consumed])
         if to < 0:
@@ -162,10 +160,8 @@ def begin(opened: OpenJob) -> Span:
             f" only from version {found} on"
         )
     if why:
-        raise HistoryError(
-            f"a full refresh of {opened.job.job!r} would forget what its target knows: {why}",
-            hint=ANOTHER_TARGET if target.cursor is None else f"run without it, or {ANOTHER_TARGET}",
-        )
+        hint = ANOTHER_TARGET if target.cursor is None else f"run without it, or {ANOTHER_TARGET}"
+        raise HistoryError(f"a full refresh of {opened.job.job!r} would forget what its target knows: {why}", hint=hint)
     return Span(wanted, wanted, whole=True)
 
 

@@ -209,19 +209,15 @@ def _require_delta(session: SparkSession) -> None:
     extensions = session.conf.get("spark.sql.extensions", "") or ""
     catalog = session.conf.get("spark.sql.catalog.spark_catalog", "")
     if EXTENSION not in extensions.split(",") or catalog != CATALOG:
-        raise EnvironmentFault(
-            "the active Spark session is not set up for Delta",
-            hint=f"start it with spark.sql.extensions={EXTENSION} and spark.sql.catalog.spark_catalog={CATALOG}",
-        )
+        hint = f"start it with spark.sql.extensions={EXTENSION} and spark.sql.catalog.spark_catalog={CATALOG}"
+        raise EnvironmentFault("the active Spark session is not set up for Delta", hint=hint)
     jvm: Any = session._jvm
     try:
         jvm.org.apache.spark.util.Utils.classForName(EXTENSION, True, False)
     except Exception as error:
         release = Release(session.version.rpartition(".")[0], PAIRS[-1][1])
-        raise EnvironmentFault(
-            "the active Spark session is set up for Delta, but its JVM does not have the Delta jars",
-            hint=f"start it with spark-submit --packages {release.coordinate}",
-        ) from error
+        message = "the active Spark session is set up for Delta, but its JVM does not have the Delta jars"
+        raise EnvironmentFault(message, hint=f"start it with spark-submit --packages {release.coordinate}") from error
 
 
 def build_session(master: str | None, conf: dict[str, str], jars: str | None, size: int | None) -> SparkSession:
