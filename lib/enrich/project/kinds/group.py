@@ -166,10 +166,8 @@ def _read_aggregate(tokens: Tokens, place: int) -> tuple[Aggregate, int]:
 
 
 def _refuse(token: Token, why: str) -> None:
-    place = locate(token.start)
-    raise ExpressionError(
-        f"the aggregate {token.text} {place} of the expression {why}", hint=f"groups have {AGGREGATES}"
-    )
+    message = f"the aggregate {token.text} {locate(token.start)} of the expression {why}"
+    raise ExpressionError(message, hint=f"groups have {AGGREGATES}")
 
 
 class Group(JobSyntax):
@@ -348,32 +346,27 @@ class _Reader:
                 f"{aggregate.write(argument.text, None)}: {argument.text} is {name_of(kind)}; {fault}", *place
             )
             return None
-        shown = ["*" if argument is None else argument.text, None if condition is None else condition.text]
-        computed = aggregate.write(str(shown[0]), shown[1])
+        shown, form = ("*", "*") if argument is None else (argument.text, argument.canonical)
+        kept, met = (None, None) if condition is None else (condition.text, condition.canonical)
+        computed = aggregate.write(shown, kept)
         if aggregate.function == "avg" and kind in _WHOLE:
             # Spark adds whole numbers up as fractions there, which beyond 2^53 depends on the order of the rows.
-            total = Aggregate("sum", False, (), ()).write(f"CAST({shown[0]} AS DECIMAL(20, 0))", shown[1])
-            count = Aggregate("count", False, (), ()).write(str(shown[0]), shown[1])
+            total = Aggregate("sum", False, (), ()).write(f"CAST({shown} AS DECIMAL(20, 0))", kept)
+            count = Aggregate("count", False, (), ()).write(shown, kept)
             computed = f"CAST({total} AS DOUBLE) / nullif({count}, 0)"
-        canonical = aggregate.write(
-            "*" if argument is None else argument.canonical, None if condition is None else condition.canonical
-        )
+        canonical = aggregate.write(form, met)
         is_count = aggregate.function == "count" and not aggregate.is_distinct
         if is_count and [each.type for each in aggregate.argument] == ["number"]:
-            argument = None  # count(1) counts rows
+            argument, form = None, "*"  # count(1) counts rows
         path = next(iter(argument.paths))[1:] if argument is not None and argument.is_path else ()
-        argued, kept = (None if each is None else each.text for each in (argument, condition))
-        of = "*" if argument is None else argument.canonical, "" if condition is None else condition.canonical
-        column = path[0] if len(path) == 1 else None
-        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, of, column)
+        argued, column = None if argument is None else shown, path[0] if len(path) == 1 else None
+        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, (form, met or ""), column)
         self.aggregates.setdefault(canonical, (computed, _find_type(aggregate, kind), part))
         return name_aggregate([*self.aggregates].index(canonical)), frozenset().union(*[each.paths for each in parts])
 
     def _find_keys(self) -> tuple[str, ...]:
         """Return the target's columns that hold what makes a group, which are all selected."""
-        holders: dict[str, str] = {}
-        for name, (each, _, _) in self.cells.items():
-            holders.setdefault(each.text, name)
+        holders = {each.text: name for name, (each, _, _) in reversed(self.cells.items())}  # the first of equal ones
         found = [holders.get(key, "") for key in name_left_key(len(self.by))]
         if missing := [by.text for name, (by, _) in zip(found, self.by, strict=True) if not name]:
             said = "what makes a group is the target's key, and is not selected completely"
