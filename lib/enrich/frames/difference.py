@@ -435,8 +435,7 @@ def complete_rows(rows: DataFrame, table: DataFrame | None, identity: Identity, 
             *[part.alias(f"{name}_of") for name, part in identity.of().items()],
             *[F.col(quote(name)).alias(f"{name}_was") for name in stored],
         )
-        names = identity.names
-        same = [F.col(name).eqNullSafe(F.col(f"{name}_of")) for name in names]
+        same = [F.col(name).eqNullSafe(F.col(f"{name}_of")) for name in identity.names]
         kinds = {name: table.schema[name].dataType for name in stored}
         filled = [
             F.when(F.col(OPERATION) == "U", F.col(quote(f"{name}_was")))

@@ -71,9 +71,8 @@ def find_version(moment: Moment, option: str, job: str, alias: str, commits: Map
         is_forgotten = found == BEFORE_ALL and first > 0
     else:
         if moment > last:
-            raise ConfigError(
-                f"{option} v{moment}: source {alias!r} of {job!r} has no such version", hint=f"its latest is {last}"
-            )
+            hint = f"its latest is {last}"
+            raise ConfigError(f"{option} v{moment}: source {alias!r} of {job!r} has no such version", hint=hint)
         found = moment
         is_forgotten = option == "--since" and found + 1 < first
     if is_forgotten:
@@ -113,9 +112,8 @@ def pin_sources(
         consumed = [marks[other].to for other in same if other in marks and marks[other].table_id == table.table_id]
         to = max([end, *consumed])
         if to < 0:
-            raise ConfigError(
-                f"--until is before the first version of source {alias!r} of job {job!r}", hint="choose a later one"
-            )
+            hint = "choose a later one"
+            raise ConfigError(f"--until is before the first version of source {alias!r} of job {job!r}", hint=hint)
         if to < table.version:
             state = tables.state_at(table.uri, to)
             if state is None:
