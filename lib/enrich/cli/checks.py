@@ -219,6 +219,7 @@ def format_maintenance(found: MaintainResult) -> str:
 
 # --- questions about rows and keys: why, failing and doctor -----------------------------------------------------------
 
+_TAKES_KEYS = {"ignore_unknown_options": True}  # a key may be a negative number, which looks like an option
 _NEAR_MISSES = "the keys of near misses"
 _add_key_option = add_option(
     "--key",
@@ -229,11 +230,7 @@ _add_key_option = add_option(
 )
 
 
-@click.command(
-    # A key may be a negative number, which looks like an option.
-    context_settings={"ignore_unknown_options": True},
-    epilog="Example: enrich why consents_with_email user_4 email",
-)
+@click.command(context_settings=_TAKES_KEYS, epilog="Example: enrich why consents_with_email user_4 email")
 @options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
@@ -259,9 +256,7 @@ def why(
     return Answer(found.to_dict(), format_answer(found, cell))
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": True}, epilog="Example: enrich trace consents_with_email user_4"
-)
+@click.command(context_settings=_TAKES_KEYS, epilog="Example: enrich trace consents_with_email user_4")
 @options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @_add_key_option

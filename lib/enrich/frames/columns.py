@@ -139,9 +139,8 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges, width: int = 1) -> DataFrame
     for name, each in ranges.items():
         column, build = F.col(name), F.date_from_unix_date if each.is_day else F.lit  # Python has not all dates
         least, most = build(F.lit(each.least)), build(F.lit(each.most))
-        rows = rows.where(
-            column.isin([*each.values]) if 0 < len(each.values) * width <= LISTED else column.between(least, most)
-        )
+        are_few = 0 < len(each.values) * width <= LISTED
+        rows = rows.where(column.isin([*each.values]) if are_few else column.between(least, most))
     return rows
 
 

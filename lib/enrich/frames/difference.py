@@ -471,9 +471,8 @@ def mark_violations(
         return rows, {}
     marked = rows.withColumns({name: violated for name, (_, violated) in marks.items()})
     counts = aggregate(marked, *[F.count_if(F.col(name)) for name in marks])
-    return marked, {
-        each: (F.col(name), count) for (name, (each, _)), count in zip(marks.items(), counts, strict=True) if count
-    }
+    found = zip(marks.items(), counts, strict=True)
+    return marked, {each: (F.col(name), count) for (name, (each, _)), count in found if count}
 
 
 def can_compute(rows: DataFrame, condition: Column) -> bool:

@@ -128,9 +128,8 @@ def _group_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     whole = F.struct(*order, *[part.alias(f"c{i}") for i, part in enumerate(contents)])
     # The least and the greatest fingerprint among the events of the greatest order: another one is another content.
     mark = F.xxhash64(*contents, F.lit(0))
-    greatest, least = (
-        F.max(F.struct(*order, each.alias("mark"))).getField("mark") for each in (mark, F.bitwise_not(mark))
-    )
+    both = mark, F.bitwise_not(mark)
+    greatest, least = (F.max(F.struct(*order, each.alias("mark"))).getField("mark") for each in both)
     return grouped.agg(F.max_by(row, whole).alias(_ROW), count, (greatest != F.bitwise_not(least)).alias(_MARKED))
 
 

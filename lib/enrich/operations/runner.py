@@ -169,10 +169,9 @@ class _Running:
         self.watch.plan(plan)
         table = plan.target.table
         if table is not None and plan.is_idle:
-            unchanged = JobResult(
-                job.job, UNCHANGED, plan.mode, dict(plan.window), target_version=table.version, strategy=NOTHING
-            )
-            return self._count_held(replace(unchanged, findings=plan.unjudged, state=plan.recorded_state))
+            unchanged = JobResult(job.job, UNCHANGED, plan.mode, dict(plan.window), findings=plan.unjudged)
+            unchanged = replace(unchanged, target_version=table.version, strategy=NOTHING, state=plan.recorded_state)
+            return self._count_held(unchanged)
         if (refused := refuse_beyond_cap(plan)) is not None:
             return self._count_held(refused)
         if plan.suite is not None:

@@ -495,9 +495,8 @@ class Compiler:
     ) -> tuple[str, ...]:
         """Find the target column of each part of a key, given the paths that name it, or note ``message``."""
         paths = {name: fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
-        found = tuple(
-            next((name for name, path in paths.items() if path in map(fold_path, listed)), "") for listed in forms
-        )
+        folded = [set(map(fold_path, listed)) for listed in forms]
+        found = tuple(next((name for name, path in paths.items() if path in listed), "") for listed in folded)
         if "" in found:
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
             self.fault(f"{message}; select {wanted}", "select")

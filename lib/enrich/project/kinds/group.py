@@ -255,9 +255,7 @@ class _Reader:
                 compiler.complete = False
         keys = self._find_keys() if len(read) == len(self.cells) else ()
         whole = all(each.is_path and len(next(iter(each.paths))) == 2 for each, _ in self.by)
-        named = [
-            next(iter(each.paths))[1] if whole else f"{PREFIX}by{place}" for place, (each, _) in enumerate(self.by)
-        ]
+        named = [next(iter(each.paths))[1] if whole else f"{PREFIX}by{at}" for at, (each, _) in enumerate(self.by)]
         cells = tuple(Output(name, each.text, paths) for name, (each, paths, _) in self.cells.items())
         sources = compiler.collect_sources()
         named = [find(name, sources[alias].columns) or name for name in named]
@@ -342,9 +340,8 @@ class _Reader:
             compiler.fault(f"FILTER of {aggregate.function} is {name_of(kind or '')}; it must be a condition", *place)
         kind = compiler.type_of(argument, *place) if argument is not None else None
         if argument is not None and kind is not None and (fault := _find_fault(aggregate, kind)) is not None:
-            compiler.fault(
-                f"{aggregate.write(argument.text, None)}: {argument.text} is {name_of(kind)}; {fault}", *place
-            )
+            said = f"{aggregate.write(argument.text, None)}: {argument.text} is {name_of(kind)}"
+            compiler.fault(f"{said}; {fault}", *place)
             return None
         shown, form = ("*", "*") if argument is None else (argument.text, argument.canonical)
         kept, met = (None, None) if condition is None else (condition.text, condition.canonical)
