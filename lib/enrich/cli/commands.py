@@ -462,15 +462,9 @@ def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], d
         asked["max_delete"] = MAX_DELETE
     elif not asked["complete"]:
         raise click.UsageError("--max-delete goes with --complete: without it nothing is deleted")
-    found = enrich.load(
-        call.load_project(needs_jobs=False),
-        table,
-        paths,
-        key=key,
-        options=DumpOptions(**asked),
-        dry_run=dry_run,
-        check=process.stop_if_interrupted,
-    )
+    project, how = call.load_project(needs_jobs=False), DumpOptions(**asked)
+    check = process.stop_if_interrupted
+    found = enrich.load(project, table, paths, key=key, options=how, dry_run=dry_run, check=check)
     if found.status == REFUSED:
         process.say_error(f"{table}: {found.error}")
     for each in found.warnings if found.status != REFUSED else ():

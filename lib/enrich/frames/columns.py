@@ -19,11 +19,8 @@ WriteRow = Callable[..., str]  # ``base.rowforms.write_row``
 Keep = Callable[[DataFrame], DataFrame]  # computes a frame once, as ``Run.keep`` does
 _HASH, _HALVES = "__enrich_hash", ("__enrich_h0", "__enrich_h1")
 _CUTS = [f"CAST(conv(substr(`{_HASH}`, {start}, 16), 16, -10) AS BIGINT)" for start in (1, 17)]  # -10: with a sign
-PARTS = [
-    part.format(half)
-    for half in _HALVES
-    for part in ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
-]
+_THIRDS = ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
+PARTS = [part.format(half) for half in _HALVES for part in _THIRDS]
 """The parts of a hashed row's two numbers: sums of 64 bits would overflow, and those of decimals are slow."""
 _BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63, "date": 31}  # of numbers and days, without the sign
 _DIGITS = 15  # digits of a decimal that a fraction of 64 bits keeps

@@ -135,10 +135,8 @@ def _group_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
 
 def normalise_references(parts: Sequence[Column], source: SourceSpec) -> list[Column]:
     """Return what refers to a source's key, one column for each part of it, in the form of the keys."""
-    return [
-        normalise(part, source.normalise) if source.columns[name] == TEXT_TYPE else part
-        for part, name in zip(parts, source.key, strict=True)
-    ]
+    pairs = zip(parts, source.key, strict=True)
+    return [normalise(part, source.normalise) if source.columns[name] == TEXT_TYPE else part for part, name in pairs]
 
 
 def _compose(column: Column) -> Column:

@@ -186,11 +186,9 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
         before, were = _join_before(run, spec, changed, affected)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
-    counts = Counts(
-        affected_keys=affected.count if affected is not None else found,
-        null_foreign_keys=sum(each.null_references for each in lookups.values()) - ids,
-        null_list_ids=ids,
-    )
+    nulls = sum(each.null_references for each in lookups.values()) - ids
+    count = found if affected is None else affected.count
+    counts = Counts(affected_keys=count, null_foreign_keys=nulls, null_list_ids=ids)
     before = before if run.plan.explains_target else None
     return Rows(frame, counts, lookups=lookups, went=were, before=before, tally=tally)
 

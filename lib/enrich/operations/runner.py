@@ -251,8 +251,6 @@ def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobRe
         spent = {**result.stages, "optimize": round(time.monotonic() - started, 3)}
         return replace(result, optimized=done, stages=spent)
     except Exception as error:  # noqa: BLE001 - the job is done, and another run or `enrich maintain` can do this
-        log.warning(
-            "%s: the rows are committed, but OPTIMIZE failed (%s); `%s` tries it again",
-            *(result.job, type(error).__name__, hints.maintain(result.job)),
-        )
+        said = "%s: the rows are committed, but OPTIMIZE failed (%s); `%s` tries it again"
+        log.warning(said, result.job, type(error).__name__, hints.maintain(result.job))
         return result

@@ -85,12 +85,8 @@ def list_private_columns(job: Job, spec: JobSpec | None = None) -> tuple[str, ..
         spec = JOBS[job.kind].compile(Compiler(shown, None)).spec
     hashed = {each.name for each in spec.outputs if _HASHED.fullmatch(each.expression)}
     said = {name: each.private for name, each in job.columns.items() if "private" in each.model_fields_set}
-    made = {
-        column
-        for column, origins in JOBS[job.kind].find_origins(spec).items()
-        if column not in hashed
-        if any(job.describe(*origin).private for origin in origins)
-    }
+    origins = JOBS[job.kind].find_origins(spec).items()
+    made = {column for column, found in origins if any(job.describe(*each).private for each in found)} - hashed
     return tuple(sorted({name for name, is_private in said.items() if is_private} | (made - said.keys())))
 
 
@@ -141,12 +137,9 @@ class Compiler:
         self.used[alias].add(found)
         kind = self.tables[alias][found]
         if types := incomparable(kind):
-            is_collated = any("collate" in each for each in types)
-            way = (
-                "let the table have it with the collation UTF8_BINARY"
-                if is_collated
-                else "keep it as text in its table"
-            )
+            way = "keep it as text in its table"
+            if any("collate" in each for each in types):
+                way = "let the table have it with the collation UTF8_BINARY"
             risk = f"a change of a value of type {' or '.join(types)} might not be found; leave it out, or {way}"
             self.fault(f"column {found!r} of {alias!r} is {name_of(kind)}, and {risk}", *path)
         return found

@@ -493,11 +493,8 @@ class _Resolver:
                 alias, *column = next(iter(side.columns), ("",))
                 is_column = side.is_name and alias == right and len(column) == 1
                 names.append(find(column[0], self.key[right]) if is_column else None)
-            pairs = [
-                (name, other)
-                for name, other in zip(names, read[::-1], strict=True)
-                if name and right not in {path[0] for path in other.columns}
-            ]
+            both = zip(names, read[::-1], strict=True)
+            pairs = [(name, other) for name, other in both if name and right not in {each[0] for each in other.columns}]
             if len(read) != 2 or not pairs:
                 seen = {path for side in read for path in side.columns}
                 extra.append((conjunct, seen or self._require(conjunct, [*scope, right], at).columns))
@@ -646,11 +643,8 @@ def _split_equality(tokens: Tokens) -> list[Tokens]:
     """Return both sides of an equality, or the condition alone where it is none."""
     if tokens[0].lower in ("not", "!"):
         return [tokens]
-    same = [
-        place
-        for place in range(len(tokens))
-        if [each.lower for each in tokens[place : place + 4]] == ["is", "not", "distinct", "from"]
-    ]
+    words = ["is", "not", "distinct", "from"]
+    same = [place for place in range(len(tokens)) if [each.lower for each in tokens[place : place + 4]] == words]
     sides = split_top(tokens, *_EQUAL)
     if len(sides) == 2 and all(sides) and not any(len(split_top(side, *_UNEQUAL)) > 1 for side in sides):
         return sides
@@ -707,11 +701,8 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
     if "query" not in root:
         return declare_sources(tree, tables)
     text, kind = root["query"], root.get("kind", "join")
-    faults = [
-        Fault(f"{name!r} is what the query says already; keep one of the two", tree.at(name))
-        for name in _INSTEAD
-        if name in root
-    ]
+    said = "is what the query says already; keep one of the two"
+    faults = [Fault(f"{name!r} {said}", tree.at(name)) for name in _INSTEAD if name in root]
     if kind != "join":
         said = f"a query is a job of joins or, with GROUP BY, of groups, not of kind {kind!r}; leave 'kind' out"
         faults.append(Fault(said, tree.at("kind")))
