@@ -141,10 +141,8 @@ def is_denied(error: BaseException) -> bool:
 
 def deny(place: str) -> EnvironmentFault:
     """Return the error of a place that this user may not read or write."""
-    return EnvironmentFault(
-        f"a permission is missing: {place} cannot be read or written",
-        hint=f"give it to the user that runs enrich; `{hints.doctor()}` checks the directories",
-    )
+    hint = f"give it to the user that runs enrich; `{hints.doctor()}` checks the directories"
+    return EnvironmentFault(f"a permission is missing: {place} cannot be read or written", hint=hint)
 
 
 def find_refusal(error: Exception, table: str) -> Blocked | None:

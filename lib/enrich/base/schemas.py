@@ -12,6 +12,7 @@ from enrich.base.spec import DataType, quote
 
 _NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_INSIDE = ("elementType", "keyType", "valueType")  # what arrays and maps hold
 _COMPARABLE = _NUMBERS | _TIMES | {"boolean", "string", "binary", "void"}
 
 
@@ -53,10 +54,7 @@ def strip_type(kind: DataType) -> DataType:
     if kind["type"] == "struct":
         fields = [{"name": field["name"], "type": strip_type(field["type"])} for field in kind["fields"]]
         return {"type": "struct", "fields": fields}
-    parts: dict[str, Any] = {
-        part: strip_type(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind
-    }
-    return {"type": kind["type"], **parts}
+    return {"type": kind["type"], **{part: strip_type(kind[part]) for part in _INSIDE if part in kind}}
 
 
 def incomparable(kind: DataType) -> list[str]:
@@ -70,7 +68,7 @@ def walk_parts(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, M
     path = f"{path}.{quote(part['name'])}" if "name" in part else path
     yield path, part
     if not isinstance(kind := part["type"], str):
-        nameless = [{"type": kind[each]} for each in ("elementType", "keyType", "valueType") if each in kind]
+        nameless = [{"type": kind[each]} for each in _INSIDE if each in kind]
         for each in (*kind.get("fields", ()), *nameless):
             yield from walk_parts(each, path)
 

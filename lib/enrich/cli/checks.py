@@ -14,7 +14,7 @@ from enrich.base import hints
 from enrich.base.console import clean, format_count, format_extent, format_table, format_window
 from enrich.base.rowforms import DUCKDB, SPARK
 from enrich.cli import options
-from enrich.cli.options import Answer, Call, add_option, with_call
+from enrich.cli.options import Answer, Call, add_flag, add_option, with_call
 from enrich.cli.process import stop_if_interrupted
 from enrich.operations.maintenance import MaintainResult
 from enrich.operations.planning import PlanResult
@@ -81,10 +81,8 @@ def format_plan(found: PlanResult) -> str:
 
 @click.command(epilog="Example: enrich verify customers || enrich verify customers --repair")
 @options.add_job_options
-@add_option(
-    "--repair", is_flag=True, help="Write the difference; this also removes other writers' rows and closes gaps."
-)
-@add_option("--quick", is_flag=True, help="Read no source: hold the rows against the sums that their commits record.")
+@add_flag("--repair", help="Write the difference; this also removes other writers' rows and closes gaps.")
+@add_flag("--quick", help="Read no source: hold the rows against the sums that their commits record.")
 @add_option(
     "--against", metavar="TABLE", help="Read no source: hold the target against a table that was made elsewhere."
 )
@@ -193,9 +191,7 @@ def format_diff(found: JobDiff) -> str:
 
 @click.command(epilog="Example: enrich maintain --sources")
 @options.add_job_options
-@add_option(
-    "--sources", is_flag=True, help="Also remove files of the sources, as far as no job of the project may need them."
-)
+@add_flag("--sources", help="Also remove files of the sources, as far as no job of the project may need them.")
 @options.add_log_options
 @with_call
 def maintain(call: Call, /, **asked: Any) -> Answer:
@@ -223,6 +219,7 @@ def format_maintenance(found: MaintainResult) -> str:
 
 # --- questions about rows and keys: why, failing and doctor -----------------------------------------------------------
 
+_TAKES_KEYS = {"ignore_unknown_options": True}  # a key may be a negative number, which looks like an option
 _NEAR_MISSES = "the keys of near misses"
 _add_key_option = add_option(
     "--key",
@@ -233,11 +230,7 @@ _add_key_option = add_option(
 )
 
 
-@click.command(
-    # A key may be a negative number, which looks like an option.
-    context_settings={"ignore_unknown_options": True},
-    epilog="Example: enrich why consents_with_email user_4 email",
-)
+@click.command(context_settings=_TAKES_KEYS, epilog="Example: enrich why consents_with_email user_4 email")
 @options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
@@ -263,9 +256,7 @@ def why(
     return Answer(found.to_dict(), format_answer(found, cell))
 
 
-@click.command(
-    context_settings={"ignore_unknown_options": True}, epilog="Example: enrich trace consents_with_email user_4"
-)
+@click.command(context_settings=_TAKES_KEYS, epilog="Example: enrich trace consents_with_email user_4")
 @options.add_job_argument
 @click.argument("key", required=False, metavar="KEY")
 @_add_key_option
@@ -323,9 +314,7 @@ def sql(call: Call, /, *, job: str) -> Answer:
 @click.command(epilog="Example: enrich proof products_with_merchant --dialect duckdb")
 @options.add_job_argument
 @add_option("--version", type=click.IntRange(min=0), metavar="N", help="A version of the target; default: the latest.")
-@add_option(
-    "--dialect", type=click.Choice([SPARK, DUCKDB]), default=SPARK, show_default=True, help="Whose SQL the query is."
-)
+@add_option("--dialect", type=click.Choice([SPARK, DUCKDB]), default=SPARK, help="Whose SQL the query is.")
 @options.add_output_option
 @with_call
 def proof(call: Call, /, *, job: str, version: int | None, dialect: str) -> Answer:

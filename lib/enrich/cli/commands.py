@@ -23,7 +23,7 @@ from enrich.base.files import WholeFile
 from enrich.base.names import CatalogName
 from enrich.base.result import UNCHANGED, RunResult, name_deployment
 from enrich.cli import checks, options, process
-from enrich.cli.options import Answer, Call, add_option, with_call
+from enrich.cli.options import Answer, Call, add_flag, add_option, with_call
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, format_load
 
 log = logging.getLogger("enrich")
@@ -42,7 +42,7 @@ def _say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> N
 )
 @add_option(
     "--project-dir",
-    type=click.Path(path_type=Path),
+    type=options.PATH,
     help="The project's directory; default: the nearest one, from here upwards, that has jobs/ and conf/.",
 )
 @add_option(
@@ -79,17 +79,13 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
     metavar="SIZE",
     help="Refuse each job that would read more than SIZE (20GB, 500MB), with exit code 3 and before it reads anything.",
 )
-@add_option("--dry-run", is_flag=True, help="Do everything except writing.")
-@add_option("--fail-fast", is_flag=True, help="After the first job that does not succeed, skip the others.")
+@add_flag("--dry-run", help="Do everything except writing.")
+@add_flag("--fail-fast", help="After the first job that does not succeed, skip the others.")
 @options.add_output_option
-@add_option(
-    "--result-file", type=click.Path(path_type=Path), metavar="F", help="Also write the result as JSON to the file F."
-)
+@add_option("--result-file", type=options.PATH, metavar="F", help="Also write the result as JSON to the file F.")
 @add_option("--skip-code", type=click.IntRange(1, 255), metavar="N", help="Exit with N when there was nothing to do.")
 @options.add_log_format_option
-@add_option(
-    "--quiet", is_flag=True, help="Print no progress on stderr, and no last line on stdout that sums up the run."
-)
+@add_flag("--quiet", help="Print no progress on stderr, and no last line on stdout that sums up the run.")
 @add_option(
     "--every",
     metavar="D",
@@ -199,18 +195,15 @@ def status(call: Call, /, *, max_lag: str | None) -> Answer:
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --fail-on warn")
 @options.add_jobs_argument
-@add_option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as one HTML page.")
-@add_option("--json", "json_file", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as JSON.")
-@add_option(
-    "--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs of each job to show."
-)
+@add_option("--html", type=options.PATH, metavar="F", help="Write the report to F, as one HTML page.")
+@add_option("--json", "json_file", type=options.PATH, metavar="F", help="Write the report to F, as JSON.")
+@add_option("--runs", type=click.IntRange(1, 1000), default=30, help="How many runs of each job to show.")
 @add_option(
     "--format",
     "--output",
     "output",
     type=click.Choice(["text", "json", "html", "markdown", "junit"]),
     default="text",
-    show_default=True,
     help="Format of the report on stdout; markdown is for a comment on a pull request, junit for CI.",
 )
 @add_option(
@@ -269,7 +262,6 @@ def report(
     "output",
     type=click.Choice(["mermaid", "svg"]),
     default="mermaid",
-    show_default=True,
     help="mermaid is for Markdown on GitHub or GitLab, svg for a browser.",
 )
 @with_call
@@ -288,7 +280,7 @@ def graph(call: Call, /, **asked: Any) -> int:
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")
-@add_option("--offline", is_flag=True, help="Check the files alone and open no table, for pre-commit and CI.")
+@add_flag("--offline", help="Check the files alone and open no table, for pre-commit and CI.")
 @options.add_output_option
 @with_call
 def validate(call: Call, /, *, offline: bool) -> int:
@@ -414,7 +406,6 @@ def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> l
     "--dialect",
     type=click.Choice(list(DIALECTS)),
     default=CSV_DIALECT,
-    show_default=True,
     help="text: as COPY of PostgreSQL and INTO OUTFILE of MySQL write: tab, no quotes, backslash escapes, \\N is null.",
 )
 @add_option("--quote", metavar="C", help="What stands around fields; '' for nothing.  [default: \"]")
@@ -428,15 +419,15 @@ def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> l
     help="How null is written, as it stands in the file: NULL, '\"NULL\"', '\"\"'; repeatable.  [default: '', '\\N']",
 )
 @add_option("--columns", metavar="A,B", callback=_split, help="The names of the columns, in the order of the file.")
-@add_option("--header", is_flag=True, help="The first line names the columns; those of --columns take their place.")
-@add_option("--no-header", is_flag=True, help="The first line is a row already; it does not name the columns.")
+@add_flag("--header", help="The first line names the columns; those of --columns take their place.")
+@add_flag("--no-header", help="The first line is a row already; it does not name the columns.")
 @add_option(
     "--types",
     metavar="T",
     help='Types of columns that the table does not have yet: "id string, at timestamp"; text when not given.',
 )
-@add_option("--encoding", default="utf-8", show_default=True, metavar="E", help="The encoding of the text.")
-@add_option("--complete", is_flag=True, help="Also delete the rows that the dump lacks.")
+@add_option("--encoding", default="utf-8", metavar="E", help="The encoding of the text.")
+@add_flag("--complete", help="Also delete the rows that the dump lacks.")
 @add_option(
     "--max-delete",
     type=click.FloatRange(0, 1),
@@ -447,10 +438,9 @@ def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> l
     "--bad-rows",
     type=click.Choice(["fail", "skip"]),
     default="fail",
-    show_default=True,
     help="fail: refuse a dump with bad lines; skip: leave these lines out and say how many.",
 )
-@add_option("--dry-run", is_flag=True, help="Read, check and compare, and write nothing.")
+@add_flag("--dry-run", help="Read, check and compare, and write nothing.")
 @options.add_log_options
 @with_call
 def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], dry_run: bool, **asked: Any) -> Answer:
@@ -472,15 +462,9 @@ def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], d
         asked["max_delete"] = MAX_DELETE
     elif not asked["complete"]:
         raise click.UsageError("--max-delete goes with --complete: without it nothing is deleted")
-    found = enrich.load(
-        call.load_project(needs_jobs=False),
-        table,
-        paths,
-        key=key,
-        options=DumpOptions(**asked),
-        dry_run=dry_run,
-        check=process.stop_if_interrupted,
-    )
+    project, how = call.load_project(needs_jobs=False), DumpOptions(**asked)
+    check = process.stop_if_interrupted
+    found = enrich.load(project, table, paths, key=key, options=how, dry_run=dry_run, check=check)
     if found.status == REFUSED:
         process.say_error(f"{table}: {found.error}")
     for each in found.warnings if found.status != REFUSED else ():
@@ -493,10 +477,9 @@ def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], d
 
 @cli.command(epilog="Example: enrich init shop && cd shop && enrich run")
 @click.argument("words", nargs=-1, metavar="[DIR | TABLE...]")
-@add_option(
+@add_flag(
     "--from",
     "from_tables",
-    is_flag=True,
     help="Write a first job for the Delta tables TABLE... instead; paths, or names in the project's lake.",
 )
 @with_call
@@ -535,7 +518,7 @@ def init(call: Call, /, *, words: tuple[str, ...], from_tables: bool) -> int:
 
 
 @cli.command(name="test", epilog="Example: enrich test -k merchant, or: enrich test --format junit > junit.xml")
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=options.PATH, metavar="[FILE]...")
 @add_option(
     "-k", "--keyword", multiple=True, metavar="TEXT", help="Only scenarios whose file name or title contains TEXT."
 )
@@ -544,7 +527,6 @@ def init(call: Call, /, *, words: tuple[str, ...], from_tables: bool) -> int:
     "output",
     type=click.Choice(["text", "junit"]),
     default="text",
-    show_default=True,
     help="Format of the report on stdout; junit is for CI.",
 )
 @options.add_quiet_option
@@ -578,7 +560,7 @@ def play_tests(call: Call, /, *, files: tuple[Path, ...], keyword: tuple[str, ..
 
 
 @cli.command(epilog="Example: enrich demo, then: enrich --project-dir enrich-demo run")
-@click.argument("directory", type=click.Path(path_type=Path), default=Path("enrich-demo"), metavar="[DIR]")
+@click.argument("directory", type=options.PATH, default=Path("enrich-demo"), metavar="[DIR]")
 @add_option(
     "--section",
     "sections",
@@ -587,7 +569,7 @@ def play_tests(call: Call, /, *, files: tuple[Path, ...], keyword: tuple[str, ..
     help="Play this part instead of the first: consents, reachable, erasure, products, groups, persons, mirror, moments"
     " or history. Can be repeated.",
 )
-@add_option("--all", "everything", is_flag=True, help="Play all parts.")
+@add_flag("--all", "everything", help="Play all parts.")
 @options.add_quiet_option
 def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bool) -> int:
     """Play a story on real Delta tables, and check the results.

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 
 DEFAULT_TARGET = "dev"
 
+PATH = click.Path(path_type=Path)  # of an option
 NOT_PASSED = 3  # the exit code of a check that was asked for and says no
 
 # --- the choice of jobs -----------------------------------------------------------------------------------------------
@@ -173,7 +174,7 @@ def with_call(command: Callable[..., Answer | int]) -> Callable[..., int]:
     or ``ENRICH_TARGET`` would overrule ``enrich --target prod run``.
     """
 
-    @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
+    @click.option("--project-dir", type=PATH, hidden=True)
     @click.option("--target", hidden=True, shell_complete=complete_deployments, callback=require_name)
     @click.pass_context
     @wraps(command)
@@ -249,8 +250,11 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def add_option(*names: str, **attributes: Any) -> Decorator:
-    """Declare an option of a command."""
-    return click.option(*names, cls=Option, **attributes)
+    """Declare an option of a command; ``--help`` shows the default that it is given."""
+    return click.option(*names, cls=Option, show_default="default" in attributes, **attributes)
+
+
+add_flag = partial(add_option, is_flag=True)
 
 
 def require_name(_ctx: click.Context, _option: click.Parameter, target: str | None) -> str | None:
@@ -278,12 +282,12 @@ add_job_options = _combine(
     _add_pattern_option("--exclude", help="Leave out jobs whose names match P."),
 )
 
-_add_format_option = partial(add_option, type=click.Choice(["text", "json"]), default="text", show_default=True)
+_add_format_option = partial(add_option, type=click.Choice(["text", "json"]), default="text")
 add_output_option = _add_format_option(
     "--output", help="Format of the result on stdout: tables, or one compact JSON line."
 )
 add_log_format_option = _add_format_option("--log-format", help="Format of the messages on stderr.")
-add_quiet_option = add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
+add_quiet_option = add_flag("--quiet", help="Print no progress on stderr.")
 add_log_options = _combine(add_output_option, add_log_format_option, add_quiet_option)
 
 
@@ -303,15 +307,13 @@ add_window_options = _combine(
     _add_moment_option(
         "--until", help="End the window at S, in the same forms. With --since: replay what changed in between."
     ),
-    add_option(
-        "--allow-gap",
-        is_flag=True,
-        help="Accept that changes are left out: by --since or, in a history, because a feed is lost.",
+    add_flag(
+        "--allow-gap", help="Accept that changes are left out: by --since or, in a history, because a feed is lost."
     ),
-    add_option("--full-refresh", is_flag=True, help="Compute all rows from the sources, and write what differs."),
+    add_flag("--full-refresh", help="Compute all rows from the sources, and write what differs."),
 )
 
 
 def add_show_keys_option(what: str) -> Decorator:
     """Declare ``--show-keys``."""
-    return add_option("--show-keys", is_flag=True, help=f"Print {what}; only to a terminal, never to a file.")
+    return add_flag("--show-keys", help=f"Print {what}; only to a terminal, never to a file.")

@@ -19,11 +19,8 @@ WriteRow = Callable[..., str]  # ``base.rowforms.write_row``
 Keep = Callable[[DataFrame], DataFrame]  # computes a frame once, as ``Run.keep`` does
 _HASH, _HALVES = "__enrich_hash", ("__enrich_h0", "__enrich_h1")
 _CUTS = [f"CAST(conv(substr(`{_HASH}`, {start}, 16), 16, -10) AS BIGINT)" for start in (1, 17)]  # -10: with a sign
-PARTS = [
-    part.format(half)
-    for half in _HALVES
-    for part in ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
-]
+_THIRDS = ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
+PARTS = [part.format(half) for half in _HALVES for part in _THIRDS]
 """The parts of a hashed row's two numbers: sums of 64 bits would overflow, and those of decimals are slow."""
 _BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63, "date": 31}  # of numbers and days, without the sign
 _DIGITS = 15  # digits of a decimal that a fraction of 64 bits keeps
@@ -139,9 +136,8 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges, width: int = 1) -> DataFrame
     for name, each in ranges.items():
         column, build = F.col(name), F.date_from_unix_date if each.is_day else F.lit  # Python has not all dates
         least, most = build(F.lit(each.least)), build(F.lit(each.most))
-        rows = rows.where(
-            column.isin([*each.values]) if 0 < len(each.values) * width <= LISTED else column.between(least, most)
-        )
+        are_few = 0 < len(each.values) * width <= LISTED
+        rows = rows.where(column.isin([*each.values]) if are_few else column.between(least, most))
     return rows
 
 
@@ -197,12 +193,11 @@ def make_exact(column: Column, kind: SparkType) -> Column:
 
     ``map_keys`` tells two maps with the same entries in another order apart, and a cast to text -0.0 from 0.0.
     """
-    return _transform(
-        column,
-        kind,
-        lambda entries: entries,
-        lambda number, _: F.struct(number, F.when(number == 0, number.cast("string"))),
-    )
+
+    def write(number: Column, _: SparkType) -> Column:
+        return F.struct(number, F.when(number == 0, number.cast("string")))
+
+    return _transform(column, kind, lambda entries: entries, write)
 
 
 def _transform(
@@ -220,22 +215,17 @@ def _transform(
     def go_on(part: Column, its: SparkType) -> Column:
         return _transform(part, its, of_entries, of_fraction)
 
+    def rebuild(struct: Column, kinds: Mapping[str, SparkType]) -> Column:
+        return F.struct(*[go_on(struct.getField(name), its).alias(name) for name, its in kinds.items()])
+
     if isinstance(kind, T.MapType):
-        keys, values = kind.keyType, kind.valueType
-        return of_entries(
-            F.transform(
-                F.map_entries(column),
-                lambda entry: F.struct(
-                    go_on(entry.getField("key"), keys).alias("key"),
-                    go_on(entry.getField("value"), values).alias("value"),
-                ),
-            )
-        )
+        entry = {"key": kind.keyType, "value": kind.valueType}
+        return of_entries(F.transform(F.map_entries(column), lambda each: rebuild(each, entry)))
     if isinstance(kind, T.ArrayType):
         element = kind.elementType
-        return F.transform(column, lambda item: go_on(item, element))
-    fields = [go_on(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]  # type: ignore[attr-defined]
-    return F.when(column.isNotNull(), F.struct(*fields))
+        return F.transform(column, lambda each: go_on(each, element))
+    fields = {each.name: each.dataType for each in kind.fields}  # type: ignore[attr-defined]
+    return F.when(column.isNotNull(), rebuild(column, fields))
 
 
 def has_forms(kind: SparkType) -> bool:

@@ -123,10 +123,8 @@ def place_rows(
     In: ``table``, its columns and ``PLACE``; ``known``, the identity's columns and the table's, of all rows that it has
     of these keys, and of others that it has not.
     """
-    kinds = [
-        {each.name: each.dataType.simpleString() for each in rows.schema.fields}
-        for rows in (known.drop(*identity.names), table.drop(PLACE))
-    ]
+    both = known.drop(*identity.names), table.drop(PLACE)
+    kinds = [{each.name: each.dataType.simpleString() for each in rows.schema.fields} for rows in both]
     if PLACE not in table.columns or kinds[0] != kinds[1]:
         return None
     names = identity.names
@@ -279,11 +277,8 @@ def _pack_old(table: DataFrame, identity: Identity, columns: Sequence[T.StructFi
     ]
     row = F.struct(*parts)
     place = F.struct(f"{PLACE}.*", *([row.alias(WAS)] if keep_old else [])).alias(PLACE)
-    return table.select(
-        *[part.alias(name) for name, part in identity.of().items()],
-        row.alias(_OLD),
-        *([place] if PLACE in table.columns else []),
-    )
+    keys = [part.alias(name) for name, part in identity.of().items()]
+    return table.select(*keys, row.alias(_OLD), *([place] if PLACE in table.columns else []))
 
 
 def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> Column:
@@ -328,10 +323,8 @@ def _pair(
     stale = stale.withColumnsRenamed({name: f"{name}_old" for name in names})
     condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_old")) for name in names])
     now, before = F.col(_NEW), F.col(_OLD)
-    kinds, were = (
-        {each.name: each.dataType for each in rows.select(f"{row}.*").schema}
-        for rows, row in ((fresh, _NEW), (stale, _OLD))
-    )
+    sides = (fresh, _NEW), (stale, _OLD)
+    kinds, were = ({each.name: each.dataType for each in rows.select(f"{row}.*").schema} for rows, row in sides)
     same = _compare(kinds, were)
     nested = [name for name in emptied_in if isinstance(kinds.get(name), T.StructType | T.ArrayType | T.MapType)]
     lost = [tell_emptied(before.getField(n), were[n], now.getField(n), kinds[n]) for n in nested]
@@ -431,12 +424,9 @@ def complete_rows(rows: DataFrame, table: DataFrame | None, identity: Identity, 
     lacking = [name for name in table.columns if name.lower() not in written] if table is not None else []
     stored = [name for name in lacking if name not in demands.generated]
     if table is not None and stored:
-        known = table.select(
-            *[part.alias(f"{name}_of") for name, part in identity.of().items()],
-            *[F.col(quote(name)).alias(f"{name}_was") for name in stored],
-        )
-        names = identity.names
-        same = [F.col(name).eqNullSafe(F.col(f"{name}_of")) for name in names]
+        keys = [part.alias(f"{name}_of") for name, part in identity.of().items()]
+        known = table.select(*keys, *[F.col(quote(name)).alias(f"{name}_was") for name in stored])
+        same = [F.col(name).eqNullSafe(F.col(f"{name}_of")) for name in identity.names]
         kinds = {name: table.schema[name].dataType for name in stored}
         filled = [
             F.when(F.col(OPERATION) == "U", F.col(quote(f"{name}_was")))
@@ -472,9 +462,8 @@ def mark_violations(
         return rows, {}
     marked = rows.withColumns({name: violated for name, (_, violated) in marks.items()})
     counts = aggregate(marked, *[F.count_if(F.col(name)) for name in marks])
-    return marked, {
-        each: (F.col(name), count) for (name, (each, _)), count in zip(marks.items(), counts, strict=True) if count
-    }
+    found = zip(marks.items(), counts, strict=True)
+    return marked, {each: (F.col(name), count) for (name, (each, _)), count in found if count}
 
 
 def can_compute(rows: DataFrame, condition: Column) -> bool:

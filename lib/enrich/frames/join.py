@@ -328,12 +328,8 @@ class Partners(NamedTuple):
 def list_sums(rows: DataFrame, steps: Sequence[Step]) -> list[Column | str]:
     """Return what is summed over rows, with one ``name_partners`` a step, to tell how each join went for them."""
     moments = [quote(WENT) + " = false", quote(WENT)] if WENT in rows.columns else ["true"]
-    sums = [
-        call("coalesce", call("sum", call("if", moment, quote(name_partners(step.alias), part), "0")), "0")
-        for moment in moments
-        for step in steps
-        for part in _PARTS
-    ]
+    told = [quote(name_partners(step.alias), part) for step in steps for part in _PARTS]
+    sums = [call("coalesce", call("sum", call("if", at, part, "0")), "0") for at in moments for part in told]
     # Each row on the left of the pairs of an interval join is there by itself, too.
     has_pairs = any(step.interval is not None for step in steps)
     return [F.count_if(has_null(list_identity(rows))) if has_pairs else call("count_if", moments[0]), *sums]

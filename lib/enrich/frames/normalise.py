@@ -132,18 +132,15 @@ def _group_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     # The least and the greatest fingerprint among the events of the greatest order: another one is another content.
     # Spark's hash passes over nulls and empty lists; JSON has one character for all that is no UTF-8.
     mark = F.xxhash64(*contents, F.to_json(F.struct(F.lit(0), *parts)))
-    greatest, least = (
-        F.max(F.struct(*order, each.alias("mark"))).getField("mark") for each in (mark, F.bitwise_not(mark))
-    )
+    both = mark, F.bitwise_not(mark)
+    greatest, least = (F.max(F.struct(*order, each.alias("mark"))).getField("mark") for each in both)
     return grouped.agg(F.max_by(row, whole).alias(_ROW), count, (greatest != F.bitwise_not(least)).alias(_MARKED))
 
 
 def normalise_references(parts: Sequence[Column], source: SourceSpec) -> list[Column]:
     """Return what refers to a source's key, one column for each part of it, in the form of the keys."""
-    return [
-        normalise(part, source.normalise) if source.columns[name] == TEXT_TYPE else part
-        for part, name in zip(parts, source.key, strict=True)
-    ]
+    pairs = zip(parts, source.key, strict=True)
+    return [normalise(part, source.normalise) if source.columns[name] == TEXT_TYPE else part for part, name in pairs]
 
 
 def _compose(column: Column) -> Column:

@@ -136,19 +136,15 @@ def cut_into_pieces(versions: DataFrame, parts: Sequence[str], time: str) -> Dat
     is_cut = F.pmod(F.xxhash64(time), F.lit(_TOGETHER)) == 0
     cut = versions.where(is_cut).groupBy(*parts).agg(F.sort_array(F.collect_list(time)).alias(cuts))
     found = versions.join(F.broadcast(cut), on=list(parts), how="left")
-    ranges = F.coalesce(F.size(cuts), F.lit(0)) + 1
-    found = found.select(
-        *parts, time, _count_until(cuts, time).alias("__enrich_range"), ranges.alias("__enrich_ranges")
-    )
+    place, ranges = _count_until(cuts, time), F.coalesce(F.size(cuts), F.lit(0)) + 1
+    found = found.select(*parts, time, place.alias("__enrich_range"), ranges.alias("__enrich_ranges"))
     in_ranges = found.groupBy(*parts, "__enrich_range", "__enrich_ranges")
     ranged = in_ranges.agg(F.sort_array(F.collect_set(time)).alias(_TIMES))
     of_key = F.when(F.col("__enrich_ranges") == 1, F.size(times)).otherwise(F.col("__enrich_ranges") * _TOGETHER)
     size = F.greatest(F.lit(_FEW), F.ceil(F.sqrt(of_key)).cast("int"))
     starts = F.sequence(F.lit(1), F.size(times), size)
-    pieces = ranged.select(
-        *parts, F.explode(F.transform(starts, lambda start: F.slice(times, start, size))).alias(_TIMES)
-    )
-    return pieces.select(*parts, F.get(_TIMES, F.lit(0)).alias(_PIECE), _TIMES)
+    pieces = F.explode(F.transform(starts, lambda start: F.slice(times, start, size)))
+    return ranged.select(*parts, pieces.alias(_TIMES)).select(*parts, F.get(_TIMES, F.lit(0)).alias(_PIECE), _TIMES)
 
 
 def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> DataFrame:

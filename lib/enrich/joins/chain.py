@@ -148,9 +148,7 @@ def find_affected_right(
     if right.alias in changed:
         parts.append(changed[right.alias].toDF(*names))
     lefts = name_left_key(len(spec.key_columns))
-    parts += [
-        drop_nulls(frame.where(has_null(lefts)).select(*names)) for frame in dependent if names[0] in frame.columns
-    ]
+    parts += [drop_nulls(rows.where(has_null(lefts)).select(*names)) for rows in dependent if names[0] in rows.columns]
     return unite(parts).distinct()
 
 
@@ -188,11 +186,9 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
         before, were = _join_before(run, spec, changed, affected)
     lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
-    counts = Counts(
-        affected_keys=affected.count if affected is not None else found,
-        null_foreign_keys=sum(each.null_references for each in lookups.values()) - ids,
-        null_list_ids=ids,
-    )
+    nulls = sum(each.null_references for each in lookups.values()) - ids
+    count = found if affected is None else affected.count
+    counts = Counts(affected_keys=count, null_foreign_keys=nulls, null_list_ids=ids)
     before = before if run.plan.explains_target else None
     return Rows(frame, counts, lookups=lookups, went=were, before=before, tally=tally)
 
@@ -253,11 +249,9 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     joined = join.add_key(spec, join.join_steps(sources, start, None, steps))
     condition = join.meet_condition(spec)
     # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
+    cells = [(each, F.expr(each.expression)) for each in spec.outputs]
     return joined.select(
-        *[
-            (F.expr(each.expression) if each.is_plain else F.when(condition, F.expr(each.expression))).alias(each.name)
-            for each in spec.outputs
-        ]
+        *[(cell if each.is_plain else F.when(condition, cell)).alias(each.name) for each, cell in cells]
     )
 
 

@@ -256,10 +256,8 @@ class Shown:
     @property
     def is_enough(self) -> bool:
         """True when groups that are there already can be moved at all."""
-        told = (
-            self.find("sum", p.of) if p.function == "avg" else n in self.columns for n, p in self.spec.parts.items()
-        )
-        return all(told)
+        parts = self.spec.parts.items()
+        return all(self.find("sum", p.of) if p.function == "avg" else n in self.columns for n, p in parts)
 
 
 def move_groups(run: Run, changed: Changes, affected: Affected) -> DataFrame | None:

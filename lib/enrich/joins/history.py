@@ -157,12 +157,10 @@ def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:
     parts, compared, counted = _read_images(run, spec, (span.start, end)) if span.start < end else ([], (), (0, 0, 0))
     if span.compares and earlier is not None:
         parts.append(_compare_rows(run, spec, earlier, span.start))
-    if earlier is None:
+    if (base := earlier) is None:
         first = F.timestamp_millis(F.lit(times[span.start]))
         since = F.lit(BEGINNING).cast("timestamp") if spec.from_beginning else first
         base = take_rows(spec, run.snapshot(spec.driving, span.start), since)
-    else:
-        base = earlier
     moments = _list_times(run, times)
     if run.plan.mode == REPAIR and parts:  # whatever the feed says, the open versions are the snapshot's rows
         told = run.keep(unite(parts))
@@ -185,9 +183,9 @@ def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:
     touched, come, keyless = _count(run, spec, images, keys)
     if run.plan.unsearched and not run.plan.everything:
         surplus = max(surplus, *_search_ends(run, spec, images))
-    if spec.source.holds_doubled:  # the quarantine has rows that the source has not
-        touched = replace(touched, null_keys=counted[2])
-    touched = replace(touched, compared=compared)
+    # Where it holds doubled keys, the quarantine has rows that the source has not.
+    null_keys = counted[2] if spec.source.holds_doubled else touched.null_keys
+    touched = replace(touched, null_keys=null_keys, compared=compared)
     return Ledger(base, events, identities, touched, come, keyless, surplus, counted[:2])
 
 
@@ -225,11 +223,13 @@ def _read_times(run: Run, spec: HistorySpec, span: Span) -> Mapping[int, int]:
     versions = range(first, run.plan.window[spec.driving].to + 1)
     lacking = [version for version in versions if version not in known]
     if lacking:
-        raise HistoryError(
-            f"the log of source {spec.driving!r} does not know version {lacking[0]} any more",
-            hint=f"run `{hints.plan(spec.job)}` to see what can be read",
-        )
+        raise _refuse_forgotten(spec, lacking[0])
     return {version: known[version] for version in versions}
+
+
+def _refuse_forgotten(spec: HistorySpec, version: int) -> HistoryError:
+    hint = f"run `{hints.plan(spec.job)}` to see what can be read"
+    return HistoryError(f"the log of source {spec.driving!r} does not know version {version} any more", hint=hint)
 
 
 def _list_times(run: Run, times: Mapping[int, int]) -> DataFrame:
@@ -257,10 +257,7 @@ def _read_images(
     alias, names, uri = spec.driving, list(spec.source.columns), run.plan.tables[spec.driving].uri
     told = source_changes.read_range(run.plan, alias, ends)
     if told.lost:
-        raise HistoryError(
-            f"the log of source {alias!r} does not know version {told.lost[0]} any more",
-            hint=f"run `{hints.plan(spec.job)}` to see what can be read",
-        )
+        raise _refuse_forgotten(spec, told.lost[0])
     feeds, compared, start = [], [], ends[0]
     apart = tables.list_apart(uri, told)
     like = reads.read_snapshot(run.session, uri, ends[1], names) if apart else None
@@ -415,8 +412,7 @@ def take_versions(spec: HistorySpec, rows: DataFrame, kinds: Mapping[str, Any]) 
 
 def roll_back(versions: DataFrame, bound: Column) -> DataFrame:
     """Return versions as they were before the commits from the time ``bound`` on: later ones gone, ended ones open."""
-    earlier = versions.where(F.col(FROM) < bound)
-    return earlier.withColumn(TO, F.when(F.col(TO) < bound, F.col(TO)))
+    return versions.where(F.col(FROM) < bound).withColumn(TO, F.when(F.col(TO) < bound, F.col(TO)))
 
 
 def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> DataFrame:
@@ -461,8 +457,7 @@ def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
     opened = base.where(F.col(TO).isNull()).select(*names, *weights)
     summed = opened.unionByName(events.select(*names, COMMIT, WEIGHT, COME)).groupBy(*names, COMMIT)
     rows = summed.agg(F.sum(WEIGHT).alias(WEIGHT), F.sum(COME).alias(COME))
-    order = Window.partitionBy(*names).orderBy(COMMIT)
-    rows = rows.withColumn(_TOTAL, F.sum(WEIGHT).over(order))
+    rows = rows.withColumn(_TOTAL, F.sum(WEIGHT).over(Window.partitionBy(*names).orderBy(COMMIT)))
     surplus = F.greatest(F.col(_TOTAL), F.col(COME)) - 1
     worst = rows.groupBy(*names).agg(F.max(surplus).alias(_SURPLUS)).where(F.col(_SURPLUS) > 0)
     return int(columns.aggregate(worst, add_up(F.col(_SURPLUS)))[0])

@@ -67,10 +67,8 @@ class List(StepKind):
         same = same if nullable else are_equal([*renamed], [*renamed.values()])
         rows = rows.join(lists.withColumnsRenamed(renamed), on=same, how="left").drop(*renamed.values())
         has_driving = F.col(spec.driving).isNotNull()
-        added = {
-            step.alias: F.when(F.col(_ITEMS).isNotNull(), result),
-            name_partners(step.alias): join.count_partners(*[F.when(has_driving, F.col(name)) for name in COUNTED]),
-        }
+        partners = join.count_partners(*[F.when(has_driving, F.col(name)) for name in COUNTED])
+        added = {step.alias: F.when(F.col(_ITEMS).isNotNull(), result), name_partners(step.alias): partners}
         return rows.withColumns(added).drop(_ITEMS, _LIST, *COUNTED)
 
 

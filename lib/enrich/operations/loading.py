@@ -51,9 +51,8 @@ def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[
     wanted = list(project.jobs) if jobs is None else list(jobs)
     for name in [*wanted, *out]:
         if name not in project.jobs:
-            raise ConfigError(
-                f"there is no job {name!r}", hint=suggest(name, project.jobs, f"`{hints.list_jobs()}` lists the jobs")
-            )
+            hint = suggest(name, project.jobs, f"`{hints.list_jobs()}` lists the jobs")
+            raise ConfigError(f"there is no job {name!r}", hint=hint)
     return sort_jobs([name for name in wanted if name not in out], project)
 
 

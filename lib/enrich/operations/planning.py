@@ -178,9 +178,7 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         if plan.lacks_state and plan.target.table is not None:
             found = replace(found, has_work=True, forecast=foresee(plan))
         if plan.everything or plan.moved or plan.again or plan.unsearched:
-            found = workplace.open_inside(
-                plan, lambda complete, own: _count_keys(workplace.fit(complete, own), own, found)
-            )
+            found = workplace.open_inside(plan, lambda opened, own: _count_keys(workplace.fit(opened, own), own, found))
     except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for
         known = workplace.describe(job, error)
         return JobPlan(name, after=after, refused=str(known), exit_code=known.exit_code)
@@ -251,9 +249,8 @@ def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | Non
         if target is None:
             return Forecast(result.CREATE, "there is no target yet", reads)
         if plan.rewrites:
-            why = (
-                "the target's table cannot hold the rows as they are" if plan.outgrown else "the definition has changed"
-            )
+            lacks = "the target's table cannot hold the rows as they are"
+            why = lacks if plan.outgrown else "the definition has changed"
             return Forecast(result.REWRITE, why, reads, there)
         why = "every row is computed and compared with the target"
         return Forecast(result.COMPARE, why, reads, None, _foresee_upkeep(plan))

@@ -169,10 +169,9 @@ class _Running:
         self.watch.plan(plan)
         table = plan.target.table
         if table is not None and plan.is_idle:
-            unchanged = JobResult(
-                job.job, UNCHANGED, plan.mode, dict(plan.window), target_version=table.version, strategy=NOTHING
-            )
-            return self._count_held(replace(unchanged, findings=plan.unjudged, state=plan.recorded_state))
+            unchanged = JobResult(job.job, UNCHANGED, plan.mode, dict(plan.window), findings=plan.unjudged)
+            unchanged = replace(unchanged, target_version=table.version, strategy=NOTHING, state=plan.recorded_state)
+            return self._count_held(unchanged)
         if (refused := refuse_beyond_cap(plan)) is not None:
             return self._count_held(refused)
         if plan.suite is not None:
@@ -254,8 +253,6 @@ def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobRe
         spent = {**result.stages, "optimize": round(time.monotonic() - started, 3)}
         return replace(result, optimized=done, stages=spent)
     except Exception as error:  # noqa: BLE001 - the job is done, and another run or `enrich maintain` can do this
-        log.warning(
-            "%s: the rows are committed, but OPTIMIZE failed (%s); `%s` tries it again",
-            *(result.job, type(error).__name__, hints.maintain(result.job)),
-        )
+        said = "%s: the rows are committed, but OPTIMIZE failed (%s); `%s` tries it again"
+        log.warning(said, result.job, type(error).__name__, hints.maintain(result.job))
         return result

@@ -49,9 +49,8 @@ Opened = TypeVar("Opened", bound=OpenJob)
 def check_free(job: Job, uri: str | None) -> None:
     """Refuse, by a ConfigError, to create a target, or its quarantine, where something else already is."""
     if uri is not None and is_occupied(uri):
-        raise ConfigError(
-            f"{uri} is not a Delta table", hint="move it away, or name another target", where=job.at("target")
-        )
+        hint = "move it away, or name another target"
+        raise ConfigError(f"{uri} is not a Delta table", hint=hint, where=job.at("target"))
 
 
 def has_mapping(target: TargetState) -> bool:

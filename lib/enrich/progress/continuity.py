@@ -37,10 +37,8 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
     for alias, mark in cursor.sources.items():
         table, same = tables[alias], mark.table_id == tables[alias].table_id
         if same and table.version < mark.to <= read_state(table.uri).version:
-            raise Locked(
-                f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could",
-                hint="run again",
-            )
+            message = f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could"
+            raise Locked(message, hint="run again")
         if not goes_on(table, mark):  # dropped and created again, or from a backup: its versions count something else
             more = ", or a backup of it that was written to since" if same else ""
             raise RefreshNeeded(
@@ -130,12 +128,9 @@ def fits(cursor: Cursor, spec: JobSpec) -> bool:
         return False
     if any((alias,) in shown for alias in find_reshaped(cursor, spec)):
         return False
-    pairs = [
-        (kind, spec.sources[alias].columns[name])
-        for alias, mark in cursor.sources.items()
-        for name, kind in mark.columns.items()
-        if alias in spec.sources and name in spec.sources[alias].columns
-    ]
+    used = {alias: source.columns for alias, source in spec.sources.items()}
+    marks = ((used.get(alias, {}), mark.columns) for alias, mark in cursor.sources.items())
+    pairs = [(kind, here[name]) for here, there in marks for name, kind in there.items() if name in here]
     if spec.remembers:  # its rows are fitted to fields that have come
         return all(keeps_values(before, now) for before, now in pairs)
     return all(strip_type(before) == strip_type(now) for before, now in pairs)

@@ -52,11 +52,9 @@ class Mark:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source's part of the record; some of it only where there is something to say."""
-        found: dict[str, Any] = {**vars(self), "from": self.start, "gaps": [list(gap) for gap in self.gaps]}
+        found: dict[str, Any] = {**vars(self), "from": self.start, "gaps": [list(gap) for gap in self.gaps] or None}
         found["partitions"] = None if self.partitions is None else list(self.partitions)
-        empty = {name for name in ("first", "partitions") if found[name] is None} | (
-            {"gaps"} if not self.gaps else set()
-        )
+        empty = {name for name in ("first", "gaps", "partitions") if found[name] is None}
         return {name: each for name, each in found.items() if name not in {"start", *empty}}
 
     @staticmethod
@@ -238,7 +236,5 @@ def read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
 def describe_drift(job: str, others: Iterable[int]) -> DriftError:
     """Return the error of a target that others have changed in the versions ``others``."""
     versions = ", ".join(str(version) for version in sorted(others)[:5])
-    return DriftError(
-        f"the target of {job!r} was changed by another writer (version {versions})",
-        hint=f"run `{hints.repair(job)}`, which undoes it",
-    )
+    hint = f"run `{hints.repair(job)}`, which undoes it"
+    return DriftError(f"the target of {job!r} was changed by another writer (version {versions})", hint=hint)

@@ -254,9 +254,7 @@ class Plan(OpenJob):
     @property
     def judging_suite(self) -> Suite | None:
         """The suite that judges the rows; a repair only asks which of them belong to the target."""
-        if self.suite is None or self.mode != REPAIR:
-            return self.suite
-        return select_quarantine_rules(self.suite)
+        return self.suite if self.suite is None or self.mode != REPAIR else select_quarantine_rules(self.suite)
 
     @property
     def advances(self) -> bool:
@@ -273,36 +271,21 @@ class Plan(OpenJob):
         """
         target, beside = self.target.table, self.target.quarantine
         return Cursor(
-            self.run_id,
-            self.job.job,
-            number,
-            self.definition,
-            sources={alias: self._mark(alias) for alias in self.window},
-            columns=self.spec.columns,
-            base=None if target is None else target.version,
-            quarantine_number=quarantine[0],
+            self.run_id, self.job.job, number, self.definition,
+            sources={alias: self._mark(alias) for alias in self.window}, columns=self.spec.columns,
+            base=None if target is None else target.version, table_id=None if target is None else target.table_id,
+            quarantine_number=quarantine[0], quarantine_run=quarantine[1],
             quarantine_base=None if beside is None else beside.table.version,
-            state=state,
-            held=held,
-            quarantine_run=quarantine[1],
-            table_id=None if target is None else target.table_id,
-        )
+            state=state, held=held,
+        )  # fmt: skip
 
     def _mark(self, alias: str) -> Mark:
         source, table, at = self.spec.sources[alias], self.tables[alias], self.window[alias]
-        columns, is_latest = dict(source.columns), at.to == table.version
-        return Mark(
-            table.table_id,
-            at.start,
-            at.to,
-            columns,
-            gaps=self.list_open_gaps(alias),
-            commit=table.commit if is_latest else None,
-            first=None if self.span is None else self.span.first,
-            chars={name: table.chars[name] for name in columns if name in table.chars},
-            trusted=source.trusted,
-            partitions=table.partitions if is_latest else None,
-        )
+        columns, gaps = dict(source.columns), self.list_open_gaps(alias)
+        commit, partitions = (table.commit, table.partitions) if at.to == table.version else (None, None)
+        first = None if self.span is None else self.span.first
+        chars = {name: table.chars[name] for name in columns if name in table.chars}
+        return Mark(table.table_id, at.start, at.to, columns, gaps, commit, first, chars, source.trusted, partitions)
 
     def list_open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""

@@ -71,9 +71,8 @@ def find_version(moment: Moment, option: str, job: str, alias: str, commits: Map
         is_forgotten = found == BEFORE_ALL and first > 0
     else:
         if moment > last:
-            raise ConfigError(
-                f"{option} v{moment}: source {alias!r} of {job!r} has no such version", hint=f"its latest is {last}"
-            )
+            hint = f"its latest is {last}"
+            raise ConfigError(f"{option} v{moment}: source {alias!r} of {job!r} has no such version", hint=hint)
         found = moment
         is_forgotten = option == "--since" and found + 1 < first
     if is_forgotten:
@@ -108,16 +107,13 @@ def pin_sources(
         table = sources[alias]
         same = [other for other, each in sources.items() if each.uri == table.uri]
         if any(until.get(other, end) != end for other in same):
-            raise ConfigError(
-                f"--until gives {' and '.join(map(repr, same))} of job {job!r} different versions of one table",
-                hint="give one version: all aliases of a table are read at the same version",
-            )
+            message = f"--until gives {' and '.join(map(repr, same))} of job {job!r} different versions of one table"
+            raise ConfigError(message, hint="give one version: all aliases of a table are read at the same version")
         consumed = [marks[other].to for other in same if other in marks and marks[other].table_id == table.table_id]
         to = max([end, *consumed])
         if to < 0:
-            raise ConfigError(
-                f"--until is before the first version of source {alias!r} of job {job!r}", hint="choose a later one"
-            )
+            hint = "choose a later one"
+            raise ConfigError(f"--until is before the first version of source {alias!r} of job {job!r}", hint=hint)
         if to < table.version:
             state = tables.state_at(table.uri, to)
             if state is None:
@@ -162,10 +158,8 @@ def begin(opened: OpenJob) -> Span:
             f" only from version {found} on"
         )
     if why:
-        raise HistoryError(
-            f"a full refresh of {opened.job.job!r} would forget what its target knows: {why}",
-            hint=ANOTHER_TARGET if target.cursor is None else f"run without it, or {ANOTHER_TARGET}",
-        )
+        hint = ANOTHER_TARGET if target.cursor is None else f"run without it, or {ANOTHER_TARGET}"
+        raise HistoryError(f"a full refresh of {opened.job.job!r} would forget what its target knows: {why}", hint=hint)
     return Span(wanted, wanted, whole=True)
 
 

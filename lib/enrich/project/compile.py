@@ -85,12 +85,8 @@ def list_private_columns(job: Job, spec: JobSpec | None = None) -> tuple[str, ..
         spec = JOBS[job.kind].compile(Compiler(shown, None)).spec
     hashed = {each.name for each in spec.outputs if _HASHED.fullmatch(each.expression)}
     said = {name: each.private for name, each in job.columns.items() if "private" in each.model_fields_set}
-    made = {
-        column
-        for column, origins in JOBS[job.kind].find_origins(spec).items()
-        if column not in hashed
-        if any(job.describe(*origin).private for origin in origins)
-    }
+    origins = JOBS[job.kind].find_origins(spec).items()
+    made = {column for column, found in origins if any(job.describe(*each).private for each in found)} - hashed
     return tuple(sorted({name for name, is_private in said.items() if is_private} | (made - said.keys())))
 
 
@@ -141,13 +137,11 @@ class Compiler:
         self.used[alias].add(found)
         kind = self.tables[alias][found]
         if types := incomparable(kind):
-            way = "let the table have it with the collation UTF8_BINARY"
-            self.fault(
-                f"column {found!r} of {alias!r} is {name_of(kind)}, and a change of a value of type"
-                f" {' or '.join(types)} might not be found; leave it out, or"
-                f" {way if any('collate' in each for each in types) else 'keep it as text in its table'}",
-                *path,
-            )
+            way = "keep it as text in its table"
+            if any("collate" in each for each in types):
+                way = "let the table have it with the collation UTF8_BINARY"
+            risk = f"a change of a value of type {' or '.join(types)} might not be found; leave it out, or {way}"
+            self.fault(f"column {found!r} of {alias!r} is {name_of(kind)}, and {risk}", *path)
         return found
 
     def _resolve_key(self, alias: str) -> tuple[str, ...]:
@@ -364,9 +358,8 @@ class Compiler:
         name, kind = left
         other = self.tables[alias].get(key)
         if kind is not None and other is not None and strip_type(kind) != strip_type(other):
-            self.fault(
-                f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides one type", *place
-            )
+            message = f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}"
+            self.fault(f"{message}; give both sides one type", *place)
 
     def refer(self, alias: str, text: str, key: str, *option: str | int) -> None:
         """Read an expression that says which row of a lookup is meant, and compare its type with the column's."""
@@ -429,13 +422,10 @@ class Compiler:
         self.check_names(outputs, "target" if job.select is None and job.query is None else "select")
         if job.select is not None or not self.open:
             self.check_cluster(spec.columns)
-        select = (
-            None if job.select is None else [[n, each.canonical] for n, each in outputs.items() if n not in job._stars]
-        )
-        if select is not None and job._stars:  # a column that a table gains is in a star
-            select.append(["*", *dict.fromkeys(job._stars.values())])
-        meaning = {**self.describe_meaning(), "select": select, "where": where.canonical if where else None}
-        meaning["join"] = []
+        named = [[name, each.canonical] for name, each in outputs.items() if name not in job._stars]
+        stars = [["*", *dict.fromkeys(job._stars.values())]] if job._stars else []  # has what a table gains
+        select = None if job.select is None else [*named, *stars]
+        meaning = {**self.describe_meaning(), "select": select, "where": where and where.canonical, "join": []}
         for step in steps:
             join = job.join[step.alias]
             referred = [each.canonical for each in self.referring.get(step.alias, ())]
@@ -498,9 +488,8 @@ class Compiler:
     ) -> tuple[str, ...]:
         """Find the target column of each part of a key, given the paths that name it, or note ``message``."""
         paths = {name: fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
-        found = tuple(
-            next((name for name, path in paths.items() if path in map(fold_path, listed)), "") for listed in forms
-        )
+        folded = [set(map(fold_path, listed)) for listed in forms]
+        found = tuple(next((name for name, path in paths.items() if path in listed), "") for listed in folded)
         if "" in found:
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
             self.fault(f"{message}; select {wanted}", "select")

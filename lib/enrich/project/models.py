@@ -45,6 +45,9 @@ def _wrap_in_list(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
+_WRAP = BeforeValidator(_wrap_in_list)
+
+
 def _one_of(kinds: Mapping[str, Any]) -> Callable[[Any], Any]:
     """Return what refuses the names of kinds that are not there, in the form of pydantic's ``Literal``."""
 
@@ -64,24 +67,24 @@ def _allow_one_or_many(item: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]})
 
 
+def _allow_words(words: Any) -> WithJsonSchema:
+    return _allow_one_or_many({"type": "string", "enum": list(get_args(words))})
+
+
 Text = Annotated[StrictStr, WithJsonSchema(_TEXT)]
 ExpressionText = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
 Threshold = Annotated[int | float, SkipValidation, WithJsonSchema({"type": "number", "minimum": 0})]
 """Rows (int) or a share (float); ``rules`` says what is wrong with one, since pydantic would make 1.0 of true."""
-Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_TEXT})]
+Names = Annotated[tuple[StrictStr, ...], _WRAP, _allow_one_or_many({**_TEXT})]
 _Normaliser = Literal["trim", "lower", "nfc", "visible", "integer", "unpad"]
-Normalisers = Annotated[
-    tuple[_Normaliser, ...],
-    BeforeValidator(_wrap_in_list),
-    _allow_one_or_many({"type": "string", "enum": list(get_args(_Normaliser))}),
-]
+Normalisers = Annotated[tuple[_Normaliser, ...], _WRAP, _allow_words(_Normaliser)]
 Bounds = Annotated[
     tuple[StrictStr | StrictInt | StrictFloat, ...],
-    BeforeValidator(_wrap_in_list),
+    _WRAP,
     WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 2, "maxItems": 2}),
 ]
 """``durations`` says what is wrong with one."""
-Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_SCALAR})]
+Expressions = Annotated[tuple[StrictStr, ...], _WRAP, _allow_one_or_many({**_SCALAR})]
 
 
 TEXT_FIELDS = ("event", "deployment", "project", "run_id", "exit_code", "jobs")
@@ -418,12 +421,7 @@ def _check_duration(text: str) -> str:
 
 
 _Ending = Literal["failure", "block", "blocked", "warn", "recovery", "late"]
-Endings = Annotated[
-    tuple[_Ending, ...],
-    BeforeValidator(_wrap_in_list),
-    Field(min_length=1),
-    _allow_one_or_many({"type": "string", "enum": list(get_args(_Ending))}),
-]
+Endings = Annotated[tuple[_Ending, ...], _WRAP, Field(min_length=1), _allow_words(_Ending)]
 
 
 class Notify(Model):

@@ -335,11 +335,8 @@ def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], 
     writes is inside another table or the state, or around them, and none is where nothing is written.
     """
     home = identify(project.state)
-    written = [
-        (project.state, f"conf/{project.deployment}.yml"),
-        *((each.location, each.at) for each in targets.values()),
-    ]
-    for location, at in written:
+    written = ((each.location, each.at) for each in targets.values())
+    for location, at in ((project.state, f"conf/{project.deployment}.yml"), *written):
         if said := project.explain_read_only(location):
             yield Fault(f"{said}; give 'lake', 'state' and targets another place", at)
     first: dict[str, _Table] = {}
@@ -390,9 +387,8 @@ def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
     """Return for each job of the project those whose target it reads."""
     jobs = project.jobs.items()
     targets = {name: project.location(job.target.table) for name, job in jobs}
-    return connect(
-        targets, {name: [project.location(each.table) for each in job.sources.values()] for name, job in jobs}
-    )
+    sources = {name: [project.location(each.table) for each in job.sources.values()] for name, job in jobs}
+    return connect(targets, sources)
 
 
 def _find_makers(targets: Mapping[str, Location]) -> dict[str, str]:

@@ -341,9 +341,8 @@ class _Reader:
         self.at += 2
         several = "GROUP BY with ALL, ROLLUP, CUBE or GROUPING SETS is not possible: a job's groups have one key"
         while True:
-            if self.look() == "all" or (
-                self.look() in ("rollup", "cube", "grouping") and self.look(1) in ("(", "sets")
-            ):
+            makes_several = self.look() in ("rollup", "cube", "grouping") and self.look(1) in ("(", "sets")
+            if makes_several or self.look() == "all":
                 self.fail(several, word)
             query.groups.append(self._take_expression(",", "with", "grouping"))
             if not query.groups[-1]:

@@ -341,12 +341,8 @@ class _Resolver:
         if len(self.query.text[at:end].encode()) > MAX_BYTES:
             raise QueryFault(at, f"an expression is longer than {MAX_BYTES} bytes")
         marks = self._mark(reading)
-        return _Side(
-            set(reading.columns.values()),
-            type(reading.tree).__name__ == "Column",
-            self._write(reading, marks),
-            self._cover(marks.get(id(reading.tree))),
-        )
+        columns, is_name = set(reading.columns.values()), type(reading.tree).__name__ == "Column"
+        return _Side(columns, is_name, self._write(reading, marks), self._cover(marks.get(id(reading.tree))))
 
     def _cover(self, mark: _Mark | None) -> int | None:
         """Return the part of the key that an expression is in every row so far."""
@@ -468,9 +464,8 @@ class _Resolver:
             if self.tables is not None and find(name, self.columns[right]) is None:
                 raise QueryFault(at, f"{name!r} is no column of {right!r}{did_you_mean(name, self.columns[right])}")
             if find(name, names) is None:
-                raise QueryFault(
-                    at, f"{name!r} is not the key of {right!r}, which is {', '.join(names)}{did_you_mean(name, names)}"
-                )
+                said = f"{name!r} is not the key of {right!r}, which is {', '.join(names)}"
+                raise QueryFault(at, f"{said}{did_you_mean(name, names)}")
             try:
                 path = _Names(self, scope).resolve((name,), locate(at))
             except ExpressionError as error:
@@ -503,11 +498,8 @@ class _Resolver:
                 alias, *column = next(iter(side.columns), ("",))
                 is_column = side.is_name and alias == right and len(column) == 1
                 names.append(find(column[0], self.key[right]) if is_column else None)
-            pairs = [
-                (name, other)
-                for name, other in zip(names, read[::-1], strict=True)
-                if name and right not in {path[0] for path in other.columns}
-            ]
+            both = zip(names, read[::-1], strict=True)
+            pairs = [(name, other) for name, other in both if name and right not in {each[0] for each in other.columns}]
             if len(read) != 2 or not pairs:
                 seen = {path for side in read for path in side.columns}
                 extra.append((conjunct, seen or self._require(conjunct, [*scope, right], at).columns))
@@ -632,9 +624,7 @@ def _unite(marks: Sequence[_Mark | None]) -> _Mark | None:
 
 def _write_path(path: Path) -> str:
     """Write a path as an expression of a job."""
-    if path[0] == _WRITTEN:
-        return path[1]
-    return ".".join((path[0], *map(quote, path[1:])))
+    return path[1] if path[0] == _WRITTEN else ".".join((path[0], *map(quote, path[1:])))
 
 
 def _list_paths(columns: set[Path]) -> str:
@@ -643,11 +633,9 @@ def _list_paths(columns: set[Path]) -> str:
 
 def _has_bare_names(tokens: Tokens) -> bool:
     """Tell whether a condition has a name without a table: what it means shows when the tables are there."""
-    names = [place for place, each in enumerate(tokens) if each.type in ("word", "quoted")]
-    beside = [
-        {each.lower for each in (*tokens[max(place - 1, 0) : place], *tokens[place + 1 : place + 2])} for place in names
-    ]
-    return any(not each & {".", "("} for each in beside)
+    words = ["", *(each.lower for each in tokens), ""]
+    near = zip(tokens, words, words[2:], strict=False)
+    return any(each.type in ("word", "quoted") and not {before, after} & {".", "("} for each, before, after in near)
 
 
 def _list_conjuncts(tokens: Tokens) -> list[Tokens]:
@@ -660,17 +648,12 @@ def _split_equality(tokens: Tokens) -> list[Tokens]:
     """Return both sides of an equality, or the condition alone where it is none."""
     if tokens[0].lower in ("not", "!"):
         return [tokens]
-    same = [
-        place
-        for place in range(len(tokens))
-        if [each.lower for each in tokens[place : place + 4]] == ["is", "not", "distinct", "from"]
-    ]
+    words = ["is", "not", "distinct", "from"]
+    same = [place for place in range(len(tokens)) if [each.lower for each in tokens[place : place + 4]] == words]
     sides = split_top(tokens, *_EQUAL)
     if len(sides) == 2 and all(sides) and not any(len(split_top(side, *_UNEQUAL)) > 1 for side in sides):
         return sides
-    if len(same) == 1 and len(sides) == 1:
-        return [tokens[: same[0]], tokens[same[0] + 4 :]]
-    return [tokens]
+    return [tokens[: same[0]], tokens[same[0] + 4 :]] if len(same) == 1 and len(sides) == 1 else [tokens]
 
 
 # --- a job's file that has a query ------------------------------------------------------------------------------------
@@ -723,11 +706,8 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
     if "query" not in root:
         return declare_sources(tree, tables)
     text, kind = root["query"], root.get("kind", "join")
-    faults = [
-        Fault(f"{name!r} is what the query says already; keep one of the two", tree.at(name))
-        for name in _INSTEAD
-        if name in root
-    ]
+    said = "is what the query says already; keep one of the two"
+    faults = [Fault(f"{name!r} {said}", tree.at(name)) for name in _INSTEAD if name in root]
     if kind != "join":
         said = f"a query is a job of joins or, with GROUP BY, of groups, not of kind {kind!r}; leave 'kind' out"
         faults.append(Fault(said, tree.at("kind")))

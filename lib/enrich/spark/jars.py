@@ -69,10 +69,8 @@ class Release(NamedTuple):
         found = cls(".".join(spark.split(".")[:2]), delta)
         if found not in PAIRS:
             known = " or ".join(f"pyspark {pair[0]} with delta-spark {pair[1]}" for pair in PAIRS)
-            raise EnvironmentFault(
-                f"pyspark {spark} and delta-spark {delta} are installed, enrich works with {known}",
-                hint=f"run `{install(SPARK)}`",
-            )
+            message = f"pyspark {spark} and delta-spark {delta} are installed, enrich works with {known}"
+            raise EnvironmentFault(message, hint=f"run `{install(SPARK)}`")
         return found
 
     @property
@@ -170,10 +168,8 @@ def find_spark_home() -> Path:
     wanted = version("pyspark")
     cores = sorted(Path(own, "jars").glob("spark-core_*.jar"))
     if cores and f"-{wanted.rpartition('.')[0]}." not in cores[0].name:
-        raise EnvironmentFault(
-            f"SPARK_HOME is {own!r} with {cores[0].name}, but pyspark is {wanted}",
-            hint="unset SPARK_HOME, or install the pyspark of that Spark",
-        )
+        hint = "unset SPARK_HOME, or install the pyspark of that Spark"
+        raise EnvironmentFault(f"SPARK_HOME is {own!r} with {cores[0].name}, but pyspark is {wanted}", hint=hint)
     return Path(own)
 
 
@@ -191,10 +187,8 @@ def _take_from_directory(directory: Path, release: Release) -> tuple[Path, ...]:
     either = {name: (directory / name, directory / f"io.delta_{name}") for name in release.names}
     found = {name: next(filter(Path.is_file, paths), None) for name, paths in either.items()}
     if missing := [name for name, path in found.items() if path is None]:
-        raise EnvironmentFault(
-            f"the configured jar directory {str(directory)!r} lacks {', '.join(missing)}",
-            hint=f"copy the jars of {release.coordinate} from Maven into it",
-        )
+        hint = f"copy the jars of {release.coordinate} from Maven into it"
+        raise EnvironmentFault(f"the configured jar directory {str(directory)!r} lacks {', '.join(missing)}", hint=hint)
     return tuple(path.absolute() for path in found.values() if path is not None)
 
 

@@ -53,23 +53,17 @@ def require_exclusive_commits(uri: str, session: SparkSession) -> bool:
     try:
         jvm.org.apache.spark.util.Utils.classForName(CONDITIONAL, True, False)
     except Exception as error:
-        raise EnvironmentFault(
-            f"the JVM of the active Spark session does not have {CONDITIONAL}",
-            hint=f"start it with spark-submit --jars {JAR}",
-        ) from error
+        hint = f"start it with spark-submit --jars {JAR}"
+        raise EnvironmentFault(f"the JVM of the active Spark session does not have {CONDITIONAL}", hint=hint) from error
     path = jvm.org.apache.hadoop.fs.Path(uri)
     hadoop = session._jsparkSession.sessionState().newHadoopConf()
     try:
         has_writes = path.getFileSystem(hadoop).hasPathCapability(path, "fs.option.create.conditional.overwrite")
     except Exception as error:
-        raise EnvironmentFault(
-            f"Spark cannot reach {uri}: Hadoop's S3A is missing, or it has no address or no credentials",
-            hint="docs/clusters.md says what it needs",
-        ) from error
+        message = f"Spark cannot reach {uri}: Hadoop's S3A is missing, or it has no address or no credentials"
+        raise EnvironmentFault(message, hint="docs/clusters.md says what it needs") from error
     if not has_writes:
         version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
-        raise EnvironmentFault(
-            f"hadoop-aws {version} has no conditional writes, which {CONDITIONAL} needs",
-            hint="use hadoop-aws 3.4.2 or newer, which comes with Spark 4.1",
-        )
+        hint = "use hadoop-aws 3.4.2 or newer, which comes with Spark 4.1"
+        raise EnvironmentFault(f"hadoop-aws {version} has no conditional writes, which {CONDITIONAL} needs", hint=hint)
     return True

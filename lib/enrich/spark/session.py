@@ -209,19 +209,15 @@ def _require_delta(session: SparkSession) -> None:
     extensions = session.conf.get("spark.sql.extensions", "") or ""
     catalog = session.conf.get("spark.sql.catalog.spark_catalog", "")
     if EXTENSION not in extensions.split(",") or catalog != CATALOG:
-        raise EnvironmentFault(
-            "the active Spark session is not set up for Delta",
-            hint=f"start it with spark.sql.extensions={EXTENSION} and spark.sql.catalog.spark_catalog={CATALOG}",
-        )
+        hint = f"start it with spark.sql.extensions={EXTENSION} and spark.sql.catalog.spark_catalog={CATALOG}"
+        raise EnvironmentFault("the active Spark session is not set up for Delta", hint=hint)
     jvm: Any = session._jvm
     try:
         jvm.org.apache.spark.util.Utils.classForName(EXTENSION, True, False)
     except Exception as error:
         release = Release(session.version.rpartition(".")[0], PAIRS[-1][1])
-        raise EnvironmentFault(
-            "the active Spark session is set up for Delta, but its JVM does not have the Delta jars",
-            hint=f"start it with spark-submit --packages {release.coordinate}",
-        ) from error
+        message = "the active Spark session is set up for Delta, but its JVM does not have the Delta jars"
+        raise EnvironmentFault(message, hint=f"start it with spark-submit --packages {release.coordinate}") from error
 
 
 def build_session(master: str | None, conf: dict[str, str], jars: str | None, size: int | None) -> SparkSession:
@@ -249,9 +245,8 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
                 gateway = launch(at_launch, popen_kwargs={"stdout": sink, "stderr": sink})
             except (PySparkRuntimeError, OSError) as error:
                 said = condense(output.read_text(encoding="utf-8", errors="replace"))
-                raise EnvironmentFault(
-                    f"Spark's JVM does not start: {said}", hint="check spark.driver.* in conf/ and JAVA_TOOL_OPTIONS"
-                ) from error
+                hint = "check spark.driver.* in conf/ and JAVA_TOOL_OPTIONS"
+                raise EnvironmentFault(f"Spark's JVM does not start: {said}", hint=hint) from error
     # Without a gateway of ours this connects to spark-submit's, whose settings count from here on.
     SparkContext._ensure_initialized(gateway=gateway)
     jvm: Any = SparkContext._jvm
@@ -267,9 +262,8 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
             signal.signal(signal.SIGINT, on_sigint)
         session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
     except Exception as error:
-        raise EnvironmentFault(
-            f"Spark does not start: {condense(str(error))}", hint="check the settings under spark in conf/"
-        ) from error
+        hint = "check the settings under spark in conf/"
+        raise EnvironmentFault(f"Spark does not start: {condense(str(error))}", hint=hint) from error
     if is_in_one_process(str(context.master)) and "PYSPARK_PYTHON" not in os.environ:
         context.pythonExec = sys.executable  # not whatever `python3` is: it may lack pyarrow
     return session

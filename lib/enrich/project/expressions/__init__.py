@@ -73,9 +73,8 @@ class Scope:
             hint = explain_constant(parts) or suggest(first, self.reserved, otherwise)
             raise ExpressionError(f"unknown name {first!r} {where} of the expression", hint=hint)
         if len(parts) == 1 and first not in self.lists:
-            raise ExpressionError(
-                f"{first!r} {where} of the expression is a whole source", hint=f"name a column of it: {first}.column"
-            )
+            hint = f"name a column of it: {first}.column"
+            raise ExpressionError(f"{first!r} {where} of the expression is a whole source", hint=hint)
         return parts
 
 

@@ -117,10 +117,8 @@ def _check_token(text: str, token: Token) -> None:
     if token.type != "string":
         return
     if not _PLAIN_STRING.fullmatch(token.text[1:-1]):
-        raise ExpressionError(
-            f"a text literal {locate(token.start)} escapes a quote or a character by its number",
-            hint="double the quote, and write the character itself",
-        )
+        message = f"a text literal {locate(token.start)} escapes a quote or a character by its number"
+        raise ExpressionError(message, hint="double the quote, and write the character itself")
     plain = re.sub(r"\\(.)", lambda found: " " if found[1] in "0btnrZ" else found[1], token.text[1:-1])
     if is_relative_time(plain):
         word = plain.strip().lower()

@@ -166,10 +166,8 @@ def _read_aggregate(tokens: Tokens, place: int) -> tuple[Aggregate, int]:
 
 
 def _refuse(token: Token, why: str) -> None:
-    place = locate(token.start)
-    raise ExpressionError(
-        f"the aggregate {token.text} {place} of the expression {why}", hint=f"groups have {AGGREGATES}"
-    )
+    message = f"the aggregate {token.text} {locate(token.start)} of the expression {why}"
+    raise ExpressionError(message, hint=f"groups have {AGGREGATES}")
 
 
 class Group(JobSyntax):
@@ -257,9 +255,7 @@ class _Reader:
                 compiler.complete = False
         keys = self._find_keys() if len(read) == len(self.cells) else ()
         whole = all(each.is_path and len(next(iter(each.paths))) == 2 for each, _ in self.by)
-        named = [
-            next(iter(each.paths))[1] if whole else f"{PREFIX}by{place}" for place, (each, _) in enumerate(self.by)
-        ]
+        named = [next(iter(each.paths))[1] if whole else f"{PREFIX}by{at}" for at, (each, _) in enumerate(self.by)]
         cells = tuple(Output(name, each.text, paths) for name, (each, paths, _) in self.cells.items())
         sources = compiler.collect_sources()
         named = [find(name, sources[alias].columns) or name for name in named]
@@ -346,36 +342,30 @@ class _Reader:
             compiler.fault(f"FILTER of {aggregate.function} is {name_of(kind or '')}; it must be a condition", *place)
         kind = compiler.type_of(argument, *place) if argument is not None else None
         if argument is not None and kind is not None and (fault := _find_fault(aggregate, kind)) is not None:
-            compiler.fault(
-                f"{aggregate.write(argument.text, None)}: {argument.text} is {name_of(kind)}; {fault}", *place
-            )
+            said = f"{aggregate.write(argument.text, None)}: {argument.text} is {name_of(kind)}"
+            compiler.fault(f"{said}; {fault}", *place)
             return None
-        shown = ["*" if argument is None else argument.text, None if condition is None else condition.text]
-        computed = aggregate.write(str(shown[0]), shown[1])
+        shown, form = ("*", "*") if argument is None else (argument.text, argument.canonical)
+        kept, met = (None, None) if condition is None else (condition.text, condition.canonical)
+        computed = aggregate.write(shown, kept)
         if aggregate.function == "avg" and kind in _WHOLE:
             # Spark adds whole numbers up as fractions there, which beyond 2^53 depends on the order of the rows.
-            total = Aggregate("sum", False, (), ()).write(f"CAST({shown[0]} AS DECIMAL(20, 0))", shown[1])
-            count = Aggregate("count", False, (), ()).write(str(shown[0]), shown[1])
+            total = Aggregate("sum", False, (), ()).write(f"CAST({shown} AS DECIMAL(20, 0))", kept)
+            count = Aggregate("count", False, (), ()).write(shown, kept)
             computed = f"CAST({total} AS DOUBLE) / nullif({count}, 0)"
-        canonical = aggregate.write(
-            "*" if argument is None else argument.canonical, None if condition is None else condition.canonical
-        )
+        canonical = aggregate.write(form, met)
         is_count = aggregate.function == "count" and not aggregate.is_distinct
         if is_count and [each.type for each in aggregate.argument] == ["number"]:
-            argument = None  # count(1) counts rows
+            argument, form = None, "*"  # count(1) counts rows
         path = next(iter(argument.paths))[1:] if argument is not None and argument.is_path else ()
-        argued, kept = (None if each is None else each.text for each in (argument, condition))
-        of = "*" if argument is None else argument.canonical, "" if condition is None else condition.canonical
-        column = path[0] if len(path) == 1 else None
-        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, of, column)
+        argued, column = None if argument is None else shown, path[0] if len(path) == 1 else None
+        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, (form, met or ""), column)
         self.aggregates.setdefault(canonical, (computed, _find_type(aggregate, kind), part))
         return name_aggregate([*self.aggregates].index(canonical)), frozenset().union(*[each.paths for each in parts])
 
     def _find_keys(self) -> tuple[str, ...]:
         """Return the target's columns that hold what makes a group, which are all selected."""
-        holders: dict[str, str] = {}
-        for name, (each, _, _) in self.cells.items():
-            holders.setdefault(each.text, name)
+        holders = {each.text: name for name, (each, _, _) in reversed(self.cells.items())}  # the first of equal ones
         found = [holders.get(key, "") for key in name_left_key(len(self.by))]
         if missing := [by.text for name, (by, _) in zip(found, self.by, strict=True) if not name]:
             said = "what makes a group is the target's key, and is not selected completely"

@@ -62,9 +62,7 @@ def list_names(value: Any) -> tuple[str, ...]:
     """Return a name or a list of names as a tuple; empty when it is neither."""
     if isinstance(value, str):
         return (value,)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    return ()
+    return tuple(value) if isinstance(value, list) and all(isinstance(item, str) for item in value) else ()
 
 
 def name_once(columns: tuple[str, ...], *path: PathStep) -> Iterator[Named]:
