@@ -30,7 +30,7 @@ from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.project import Project
-from enrich.steps.run import Run, identify_rows
+from enrich.steps.run import Run, identify_rows, read_target
 
 log = logging.getLogger(__name__)
 
@@ -186,14 +186,21 @@ def _list_needed(
 def _read_held(run: Inquiry, side: Side) -> DataFrame | None:
     """Return the rows of the quarantine with the key's parts and the rules that hold them; None where there are none.
 
-    Rows without a whole key are left out.
+    Left out are rows without a whole key, and those of keys that the target has all the same: a history's versions that
+    have ended, pairs beside others.
     """
-    spec = run.plan.spec
-    rows = evidence.read_quarantine(run, run.plan.job, [*spec.identity, *spec.right_identity, FAILED_COLUMN])
+    spec, identity = run.plan.spec, identify_rows(run.plan)
+    end: str | None = getattr(spec, "valid_to", None)
+    names = [*spec.identity, *spec.right_identity, FAILED_COLUMN, *filter(None, [end])]
+    rows = evidence.read_quarantine(run, run.plan.job, names)
     if rows is None:
         return None
-    parts = [part.alias(name) for name, part in identify_rows(run.plan).of().items() if name in side.names]
-    return rows.where(~difference.is_keyless()).select(*parts, FAILED_COLUMN)
+    parts = [part.alias(name) for name, part in identity.of().items() if name in side.names]
+    rows = rows if end is None else rows.where(F.col(quote(end)).isNull())
+    held = rows.where(~difference.is_keyless()).select(*parts, FAILED_COLUMN)
+    if identity.has_pairs and (target := read_target(run)) is not None:
+        held = held.join(target.select(*parts), on=side.names, how="left_anti")
+    return held
 
 
 # --- The jobs upstream -----------------------------------------------------------------------------------------------
@@ -259,6 +266,8 @@ def follow_upstream(
     source, question = run.plan.spec.sources[alias], next((each for each in asked if each.alias == alias), None)
     writer = run.workplace.find_maker(run.plan.job.sources[alias].table)
     if writer is None or question is None or writer.job == run.plan.spec.job:
+        return Chains()
+    if column is not None and writer.remembers:  # which knows its open version, and not the one that is referred to
         return Chains()
     references = drop_nulls(question.references.join(rows, on=side.names, how="inner"), question.names)
     if column is None and question.present is None:
