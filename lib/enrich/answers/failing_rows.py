@@ -173,8 +173,7 @@ def _explain(
     }
     used = {alias for cells in sources.values() for aliases in cells.values() for alias in aliases}
     # A version of a history that has ended stays as it was, whatever its source says now.
-    names = () if spec.remembers else [each.alias for each in asked if each.alias in used]
-    words = {alias: evidence.name_word(alias) for alias in names}
+    words = {each.alias: evidence.name_word(each.alias) for each in asked if each.alias in used and not spec.remembers}
     if words:
         said = evidence.find_words(run, [each for each in asked if each.alias in words])
         rows = rows.join(said, on=side.names, how="left")

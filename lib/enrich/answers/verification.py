@@ -257,10 +257,9 @@ class _Checking:
     def _remember(self, plan: OpenJob, check: Check) -> None:
         """Note which version was proven to be what the sources give; who may only read does without."""
         if check.status == EQUAL and plan.job.job not in self.workplace.committed:
-            document = {"version": check.target_version}
+            known = self.workplace.run_id, plan.job.job, plan.place.label
             try:
-                runs, label = self.workplace.runs, plan.place.label
-                runs.append(RunRow(self.workplace.run_id, plan.job.job, label, PROVEN, document))
+                self.workplace.runs.append(RunRow(*known, PROVEN, {"version": check.target_version}))
             except EnrichError as error:
                 log.info("%s: that it was proven is not recorded (%s)", plan.job.job, error.message)
 
