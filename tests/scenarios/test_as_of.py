@@ -147,7 +147,7 @@ def test_an_inclusive_end_is_valid_and_what_follows_it_is_not(clicks: Lab) -> No
 
 
 def test_why_an_event_has_no_version(clicks: Lab) -> None:
-    clicks.append("accounts", version("u4", 0, "healed"))
+    clicks.append("accounts", version("u4", 0, "healed"), version("u9", 6, "too late"))
     project = enrich.load_project(clicks.home)
 
     reasons = {

@@ -86,8 +86,8 @@ def test_a_log_is_what_it_says_now_whatever_happens_to_it(lab: Lab) -> None:
     assert second["people"].sources["customers"].changes == 1
     assert names(lab) == {1: "Ann", 2: "Bob", 3: "D"}
 
-    # A delete event takes the row; why says which version did.
-    lab.append("customers", event("a", 12, None, "d"))
+    # A delete event takes the row, whatever comes with it; why says which version did.
+    lab.append("customers", event("a", 0, "late"), event("a", 12, None, "d"))
     lab.run_all()
     assert (names(lab), people(lab)) == ({1: None, 2: "Bob", 3: "D"}, {"b": "Bob", "c": "D"})
     told = enrich.why(enrich.load_project(lab.home), "orders_named", "1", spark=lab.spark).lookups["customers"]

@@ -23,6 +23,7 @@ from enrich.delta import reads, tables
 from enrich.progress import cursor
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
+from kit.project import hold_nulls
 
 JOB = """job: versions
 kind: history
@@ -424,18 +425,49 @@ def explain(lab: Lab, *keys: str) -> list[str]:
     return [each.row.reason for each in told]
 
 
+def test_a_version_that_has_ended_is_none_that_its_key_is_asked_about(past: Lab) -> None:
+    past.put("source", row("u8", None))  # 9
+    moment = datetime.fromtimestamp(tables.read_commits(tables.open_log(past.path("source")))[9] / 1000, UTC)
+    past.put("source", row("u8", "late"))  # 10
+    past.drop("source", "id = 'u4'")  # 11
+    past.suite("held", hold_nulls("mail"))
+    past.suite("warned", {**hold_nulls("mail"), "meta": {"enrich": {"action": "warn"}}})
+    past.job(JOB + "expectations: warned\n")
+    past.job(
+        JOB.replace("job: versions", "job: held").replace("table: versions", "table: held") + "expectations: held\n"
+    )
+    events = [{"event": "e", "id": "u8", "at": moment}]
+    past.table("events", "event", {"event": pa.string(), "id": pa.string(), "at": pa.timestamp("us", "UTC")}, events)
+    past.job(SEEN)
+    assert past.run_all().exit_code == 0
+    project = enrich.load_project(past.home)
+    assert {(each["id"], each["mail"]) for each in past.rows("held__quarantine")} == {("u4", None), ("u8", None)}
+    assert enrich.why(project, "held", "u8", spark=past.spark).row.reason == "matched"
+    (rule,) = enrich.failing(project, "versions", spark=past.spark).rules
+    assert rule.reasons == {"value_null": 2}, "also of the one whose source has lost it"
+    cell = enrich.why(project, "seen", "e", "mail", spark=past.spark).columns["mail"]
+    assert (cell.reason, cell.upstream) == ("value_null_in_lookup", ())
+
+
+SEEN = """job: seen
+sources:
+  events: {table: events, key: event}
+  versions: {table: versions, key: [id, valid_from]}
+from: events
+join:
+  versions: {kind: as_of, on: events.id, at: events.at, valid_from: valid_from, valid_to: valid_to}
+select: {event: events.event, mail: versions.mail}
+target: {table: seen}
+"""
+
+
 @pytest.mark.soak
 def test_a_history_is_the_lookup_of_an_as_of_join_of_the_same_run(past: Lab) -> None:
     at = {"early": datetime(2000, 1, 1, tzinfo=UTC), "late": datetime(2099, 1, 1, tzinfo=UTC)}
     kinds = {"event": pa.string(), "id": pa.string(), "at": pa.timestamp("us", tz="UTC")}
     events = [{"event": f"{key}_{when}", "id": key, "at": at[when]} for key in ("u1", "u2") for when in at]
     past.table("events", "event", kinds, events)
-    past.job(
-        "job: seen\nsources:\n  events: {table: events, key: event}\n"
-        "  versions: {table: versions, key: [id, valid_from]}\nfrom: events\njoin:\n  versions:\n    kind: as_of\n"
-        "    on: events.id\n    at: events.at\n    valid_from: valid_from\n    valid_to: valid_to\n"
-        "select: {event: events.event, mail: versions.mail}\ntarget: {table: seen}\n"
-    )
+    past.job(SEEN)
 
     def mails() -> dict[str, str | None]:
         return {each["event"]: each["mail"] for each in past.rows("seen")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import pytest
 import enrich
 from enrich.answers.question import explain
 from kit.lab import Lab
+from kit.project import hold_nulls
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,33 +60,7 @@ def test_what_comes_late_is_paired_late(interpreted: SparkSession, tmp_path: Pat
     lone = {("k2", None), ("k3", None), ("k4", None), ("k5", None), (None, "p3"), (None, "p4")}
     assert {(row["k"], row["p"]) for row in lab.rows("paid")} == pairs | lone
     project = enrich.load_project(lab.home)
-    check_why(project, lab)
-    report = enrich.doctor_keys(project, "paid", spark=interpreted).to_dict()
-    (join,) = report["joins"]
-    assert (join["join"], join["kind"], join["unmatched"]) == ("payments", "interval", 1)
-
-    # p1 moves out of reach, p3 into it; k5 gets a first partner; k1's p2 is deleted, so k1 is alone again.
-    lab.put("payments", {"p": "p1", "o": "a", "ts": at(10), "amount": 1})
-    lab.put("payments", {"p": "p3", "o": "b", "ts": at(12, 3), "amount": 1}, {"p": "p5", "o": "e", "ts": at(12)})
-    lab.drop("payments", "p = 'p2'")
-    assert enrich.plan(project, spark=interpreted).exit_code == 0
-    result = lab.run("paid").to_dict()
-    counts = [result[name] for name in ("inserted", "updated", "deleted")]
-    assert (result["status"], result["mode"], counts) == ("updated", "incremental", [4, 0, 5])
-    lone = {("k1", None), ("k3", None), ("k4", None), (None, "p1"), (None, "p4")}
-    assert {(row["k"], row["p"]) for row in lab.rows("paid")} == {("k2", "p3"), ("k5", "p5")} | lone
-    assert enrich.verify(project, spark=interpreted).exit_code == 0
-
-
-def check_why(project: enrich.Project, lab: Lab) -> None:
-    """Each null has its reason."""
-
-    def why(*keys: object) -> dict[str, tuple[str, str]]:
-        found = explain(project, "paid", keys, "amount", spark=lab.spark)
-        assert all(each.in_target for each in found)
-        told = [(each.lookups["payments"].reason, each.columns["amount"].reason) for each in found]
-        return dict(zip(map(str, keys), told, strict=True))
-
+    why = partial(ask, lab)
     assert why("k1", "k2", "k3", "k4", "k5") == {
         "k1": ("matched", "matched"),
         "k2": ("out_of_interval", "out_of_interval"),
@@ -95,3 +71,36 @@ def check_why(project: enrich.Project, lab: Lab) -> None:
     assert [*why({"p": "p3"}).values()] == [("matched", "matched")]
     with pytest.raises(enrich.ConfigError, match="its columns are k"):  # of a pair, each side is asked about by itself
         why({"k": "k1", "p": "p2"})
+    report = enrich.doctor_keys(project, "paid", spark=interpreted).to_dict()
+    (join,) = report["joins"]
+    assert (join["join"], join["kind"], join["unmatched"]) == ("payments", "interval", 1)
+
+    # p1 moves out of reach, p3 into it; k5 gets a first partner; k1's p2 is deleted, so k1 is alone again.
+    lab.put("payments", {"p": "p1", "o": "a", "ts": at(10), "amount": 1})
+    lab.put("payments", {"p": "p3", "o": "b", "ts": at(12, 3), "amount": 1}, {"p": "p5", "o": "e", "ts": at(1)})
+    assert why("k2", "k5") == {"k2": ("arrived_after_window",) * 2, "k5": ("no_such_key",) * 2}, "p5 is no partner"
+    lab.put("payments", {"p": "p5", "o": "e", "ts": at(12)})
+    lab.drop("payments", "p = 'p2'")
+    assert enrich.plan(project, spark=interpreted).exit_code == 0
+    result = lab.run("paid").to_dict()
+    counts = [result[name] for name in ("inserted", "updated", "deleted")]
+    assert (result["status"], result["mode"], counts) == ("updated", "incremental", [4, 0, 5])
+    lone = {("k1", None), ("k3", None), ("k4", None), (None, "p1"), (None, "p4")}
+    assert {(row["k"], row["p"]) for row in lab.rows("paid")} == {("k2", "p3"), ("k5", "p5")} | lone
+    assert enrich.verify(project, spark=interpreted).exit_code == 0
+
+    # One pair is held, and another one is there.
+    lab.suite("amounts", hold_nulls("amount"))
+    lab.job(JOB + "expectations: amounts\n")
+    lab.put("payments", {"p": "p6", "o": "e", "ts": at(12), "amount": 1})
+    assert lab.run("paid", full_refresh=True).error is None
+    assert {row["p"] for row in lab.rows("paid__quarantine") if row["k"] == "k5"} == {"p5"}
+    assert [reason for reason, _ in why("k5").values()] == ["matched"]
+
+
+def ask(lab: Lab, *keys: object) -> dict[str, tuple[str, str]]:
+    """Ask why rows that are there have no payment, and why the amount is null."""
+    found = explain(enrich.load_project(lab.home), "paid", keys, "amount", spark=lab.spark)
+    assert all(each.in_target for each in found)
+    told = [(each.lookups["payments"].reason, each.columns["amount"].reason) for each in found]
+    return dict(zip(map(str, keys), told, strict=True))

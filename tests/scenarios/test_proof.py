@@ -22,6 +22,7 @@ from enrich.answers.inspection import read_status
 from enrich.answers.verification import Check
 from enrich.delta import reads
 from enrich.frames import columns
+from enrich.frames.difference import Identity
 from enrich.operations.workplace import Workplace
 from enrich.progress.plan import Options
 from kit import rowforms
@@ -125,12 +126,23 @@ def test_a_table_made_elsewhere_proves_the_same(held: Lab, monkeypatch: pytest.M
     assert (found.status, found.exit_code) == ("different", 6)
     assert vars(found.target) == {"missing": 1, "surplus": 1, "differing": 1}
     assert "verify customers" in str(found.error)
+    twice = pa.Table.from_pylist([*rows, rows[0]], schema=lab.schema("customers"))
+    write_deltalake(lab.path("rebuilt"), twice, mode="overwrite")
+    found = check(lab, against="rebuilt")
+    assert (found.status, vars(found.target)) == ("different", {"missing": 1, "surplus": 0, "differing": 0})
     write_deltalake(lab.path("narrow"), pa.table({"id": ["u1"]}))
     found = check(lab, against="narrow")
     assert (found.status, found.exit_code) == ("failed", 2)
     assert "narrow has no column" in str(found.error)
     with pytest.raises(enrich.EnrichError, match="of one job"):
         check(lab, against="rebuilt", quick=True)
+
+
+def test_a_value_of_another_type_is_compared_whole(lab: Lab) -> None:
+    ours = lab.spark.sql("SELECT 1 AS id, 1L AS n, DATE'2026-01-01' AS day, true AS ok, 2L AS whole")
+    theirs = lab.spark.sql("SELECT 1 AS id, 1.9D AS n, TIMESTAMP'2026-01-01 23:00' AS day, 'yes' AS ok, 2.0D AS whole")
+    found = verification._compare_columns(ours, theirs, Identity(("id",)), exact=True)
+    assert {each["name"]: each["rows"] for each in found["columns"] if each["rows"]} == {"n": 1, "day": 1}
 
 
 def test_a_lost_file_and_a_broken_one_are_found(held: Lab) -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pytest
 from jsonschema import Draft7Validator
 
 import enrich
@@ -107,6 +110,33 @@ def test_a_key_is_found_until_nothing_has_it_any_more(joined: Lab, call: Call) -
     ended = call("trace", "customers", "--key", "id=u1")
     assert (ended.exit_code, ended.stdout) == (0, "customers: the key stands nowhere\n")
     assert {job.status for job in joined.run_all().jobs} == {"unchanged"}
+
+
+PAIRS = """\
+job: paired
+sources:
+  pairs: {table: pairs, key: id}
+  first: {table: accounts, key: id}
+  second: {table: accounts, key: id, normalise: lower}
+from: pairs
+join:
+  first: {kind: foreign_key, on: pairs.a}
+  second: {kind: foreign_key, on: pairs.b}
+select: {id: pairs.id, one: first.id, two: second.id}
+target: {table: paired}
+"""
+
+
+def test_each_column_that_takes_the_key_is_searched_or_nothing_is_told(joined: Lab) -> None:
+    text = pa.string()
+    joined.table("pairs", "id", {"id": text, "a": text, "b": text}, [{"id": "p", "a": "u1", "b": "U2"}])
+    joined.job(PAIRS)
+    assert joined.run("paired").status == "created"
+    for key in ("u1", "u2"):
+        assert "row" in places(trace(joined, key))["paired"]
+    shutil.rmtree(joined.path("pairs"))
+    with pytest.raises(enrich.ConfigError, match="whether the target of job 'paired' has the key is not known"):
+        trace(joined, "u1")
 
 
 VISITS = """\

@@ -71,10 +71,10 @@ def test_the_json_of_a_report_holds_no_keys() -> None:
 def test_the_suggested_line_keeps_what_the_source_says() -> None:
     sources = {
         "a": {"table": "yes", "key": ["x y", "no"], "unique": "trusted", "normalise": ["trim"]},
-        "b": {"table": "./b", "key": "id"},
+        "b": {"table": "./b", "key": "id", "owner": "crm", "columns": {"mail": {"private": True}}},
     }
     job = Job.model_validate({"job": "j", "sources": sources, "from": "a", "target": {"table": "t"}})
     assert suggest_lines(job, ["a", "b"], ("visible", "lower")) == {
         "a": "a: {table: 'yes', key: [x y, 'no'], unique: trusted, normalise: [visible, trim, lower]}",
-        "b": "b: {table: ./b, key: id, normalise: [visible, lower]}",
+        "b": "b: {table: ./b, key: id, owner: crm, columns: {mail: {private: true}}, normalise: [visible, lower]}",
     }

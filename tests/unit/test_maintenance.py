@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -116,6 +117,14 @@ def test_nothing_is_removed_where_the_log_has_lost_what_a_job_may_need(
         find_commit(table, version).unlink()
     with pytest.raises(HistoryError, match=r"'kept' has yet to read .* version 1,"):
         _check(home, table, monkeypatch, 1)
+
+
+def test_a_quarantine_keeps_what_the_next_run_of_its_history_reads() -> None:
+    project = SimpleNamespace(jobs={"versions": SimpleNamespace(job="versions", remembers=True)})
+    workplace = SimpleNamespace(project=project, target=lambda _: (SimpleNamespace(is_apart=True),))
+    keeper = _Keeper(workplace)  # type: ignore[arg-type]
+    with pytest.raises(HistoryError, match="'versions' has ended between its two commits"):
+        keeper._vacuum(Upkeep("versions", "versions__quarantine", "quarantine"), "")
 
 
 def test_what_a_table_promises_has_to_be_understood(home: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

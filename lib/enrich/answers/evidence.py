@@ -196,13 +196,20 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
         kinds = run.plan.spec.sources[each.alias].columns
         texts = [kinds.get(column) == TEXT_TYPE for column in each.columns]
         if each.present is None and lost.count():  # which also tells Spark how few they are
+            if (doubled := run.read_held(each.alias)) is not None:
+                doubled = doubled.select(*name_parts(each.columns, each.names)).distinct()
+                doubled = doubled.join(lost, on=each.names, how="left_semi").withColumn(_DOUBLED, F.lit(True))
             for facts in (
                 *_find_in_history(run, each, lost),
                 near_misses.find_near_misses(lost, present, texts).drop(near_misses.SET) if any(texts) else None,
                 _find_held(run, each, lost),
-                _find_doubled(run, each, lost),
+                doubled,
             ):
                 marked = marked if facts is None else marked.join(facts, on=each.names, how="left")
+        # Where its kind says how the join goes, that such a key came, or is held, does not make it a partner.
+        for fact, word in ((_ARRIVED, reasons.ARRIVED_AFTER_WINDOW), (_HOLDER, reasons.QUARANTINED_UPSTREAM)):
+            if {fact, VERDICT} <= {*marked.columns}:
+                marked = marked.withColumn(fact, F.when(F.col(VERDICT) == word, F.col(fact)))
         every = {_ARRIVED: "long", _DELETED: "long", _HOLDER: "string", near_misses.KIND: "string"}
         every |= {near_misses.FOUND: "string", VERDICT: "string", _DOUBLED: "boolean"}
         marked = marked.withColumns({n: F.lit(None).cast(kind) for n, kind in every.items() if n not in marked.columns})
@@ -229,15 +236,6 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
         )
         found.append(told.groupBy(*told.columns).agg(F.count("*").alias(_COUNT)))
     return unite(found)
-
-
-def _find_doubled(run: Inquiry, asked: Question, lost: DataFrame) -> DataFrame | None:
-    """Find keys of which a source holds its rows, because there are several; None where it never does."""
-    held = run.read_held(asked.alias)
-    if held is None:
-        return None
-    keys = held.select(*name_parts(asked.columns, asked.names)).join(lost, on=asked.names, how="left_semi")
-    return keys.distinct().withColumn(_DOUBLED, F.lit(True))
 
 
 # --- In the source's history -----------------------------------------------------------------------------------------
@@ -281,13 +279,15 @@ def _find_moves(run: Inquiry, asked: Question, lost: DataFrame, window: tuple[in
         return None
     try:
         feed = normalise.normalise_keys(reads.read_change_feed(run.session, uri, window, columns), source)
-        if source.latest is not None and source.latest.gone is not None:  # an event that says so takes the row away
-            feed = feed.withColumn(WEIGHT, F.when(F.expr(source.latest.gone), -1).otherwise(F.col(WEIGHT)))
-        rows = feed.select(*parts, WEIGHT, COMMIT).join(lost, on=asked.names, how="left_semi")
-        netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
-        come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")
-        gone = F.max(F.when(F.col(WEIGHT) < 0, F.col(COMMIT))).alias("gone")
-        moves = run.keep(netted.groupBy(*asked.names).agg(come, gone, net.alias("total")))
+        says = F.lit(False) if source.latest is None or source.latest.gone is None else F.expr(source.latest.gone)
+        rows = feed.select(*parts, WEIGHT, COMMIT, says.alias("says")).join(lost, on=asked.names, how="left_semi")
+        is_more, is_less = F.col(WEIGHT) > 0, F.col(WEIGHT) < 0
+        come, gone, said = (F.max(F.when(e, F.col(COMMIT))) for e in (is_more, is_less, is_more & F.col("says")))
+        if source.latest is None:
+            rows = rows.groupBy(*asked.names, COMMIT, "says").agg(net.alias(WEIGHT))
+        else:  # events come beside those of before: one that says so takes the row away, or else a removed event
+            come, gone = F.max(COMMIT), F.coalesce(said, gone)
+        moves = run.keep(rows.groupBy(*asked.names).agg(come.alias("come"), gone.alias("gone"), net.alias("total")))
         moves.count()
     except (PySparkException, Py4JJavaError):
         log.info("the change feed of %s cannot be read from version %d on", asked.alias, window[0] + 1)

@@ -172,7 +172,8 @@ def _explain(
         for index, cells in judged.items()
     }
     used = {alias for cells in sources.values() for aliases in cells.values() for alias in aliases}
-    words = {each.alias: evidence.name_word(each.alias) for each in asked if each.alias in used}
+    # A version of a history that has ended stays as it was, whatever its source says now.
+    words = {each.alias: evidence.name_word(each.alias) for each in asked if each.alias in used and not spec.remembers}
     if words:
         said = evidence.find_words(run, [each for each in asked if each.alias in words])
         rows = rows.join(said, on=side.names, how="left")
@@ -205,7 +206,7 @@ def _explain(
     for row in rows.groupBy(RULE, COMBINATION, *rules_of).count().collect():
         reason, cell = explain(row)
         counts[row[RULE], reason] += row["count"]
-        if (place := find_cell(spec, reason, cell)) is not None:
+        if (place := find_cell(spec, reason, cell)) is not None and not spec.remembers:
             followed.setdefault((row[RULE], reason, place), []).append(row[COMBINATION])
     for (index, reason, place), combinations in followed.items():  # the jobs upstream are asked once for each of these
         same = rows.where((F.col(RULE) == index) & F.col(COMBINATION).isin(combinations))

@@ -168,7 +168,7 @@ def suggest_lines(job: Job, aliases: Sequence[str], steps: Collection[str]) -> d
     for alias in aliases:
         source = job.sources[alias]
         line: dict[str, object] = {"table": source.table, "key": source.key if len(source.key) > 1 else source.key[0]}
-        line |= source.model_dump(include={"unique", "latest", "doubled_keys"}, exclude_defaults=True, mode="json")
+        line |= source.model_dump(exclude={"table", "key", "normalise"}, exclude_defaults=True, mode="json")
         line["normalise"] = [each for each in NORMALISERS if each in {*source.normalise, *steps}]
         text = yaml.safe_dump(line, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
         lines[alias] = f"{alias}: {text.strip()}"

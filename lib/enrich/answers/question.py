@@ -30,7 +30,7 @@ from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.project import Project
-from enrich.steps.run import Run, identify_rows
+from enrich.steps.run import Run, identify_rows, read_target
 
 log = logging.getLogger(__name__)
 
@@ -186,14 +186,21 @@ def _list_needed(
 def _read_held(run: Inquiry, side: Side) -> DataFrame | None:
     """Return the rows of the quarantine with the key's parts and the rules that hold them; None where there are none.
 
-    Rows without a whole key are left out.
+    Left out are rows without a whole key, and those of keys that the target has all the same: a history's versions that
+    have ended, pairs beside others.
     """
-    spec = run.plan.spec
-    rows = evidence.read_quarantine(run, run.plan.job, [*spec.identity, *spec.right_identity, FAILED_COLUMN])
+    spec, identity = run.plan.spec, identify_rows(run.plan)
+    end: str | None = getattr(spec, "valid_to", None)
+    names = [*spec.identity, *spec.right_identity, FAILED_COLUMN, *filter(None, [end])]
+    rows = evidence.read_quarantine(run, run.plan.job, names)
     if rows is None:
         return None
-    parts = [part.alias(name) for name, part in identify_rows(run.plan).of().items() if name in side.names]
-    return rows.where(~difference.is_keyless()).select(*parts, FAILED_COLUMN)
+    parts = [part.alias(name) for name, part in identity.of().items() if name in side.names]
+    rows = rows if end is None else rows.where(F.col(quote(end)).isNull())
+    held = rows.where(~difference.is_keyless()).select(*parts, FAILED_COLUMN)
+    if identity.has_pairs and (target := read_target(run)) is not None:
+        held = held.join(target.select(*parts), on=side.names, how="left_anti")
+    return held
 
 
 # --- The jobs upstream -----------------------------------------------------------------------------------------------
@@ -258,7 +265,8 @@ def follow_upstream(
     alias, column = place
     source, question = run.plan.spec.sources[alias], next((each for each in asked if each.alias == alias), None)
     writer = run.workplace.find_maker(run.plan.job.sources[alias].table)
-    if writer is None or question is None or writer.job == run.plan.spec.job:
+    # A history is asked about its open version, which may not be the one that is referred to.
+    if writer is None or question is None or writer.job == run.plan.spec.job or (column and writer.remembers):
         return Chains()
     references = drop_nulls(question.references.join(rows, on=side.names, how="inner"), question.names)
     if column is None and question.present is None:
@@ -268,14 +276,8 @@ def follow_upstream(
     try:
         plan = run.workplace.complete(opened_job.open_consumed(run.workplace, writer), run.session)
         above = opened_job.inquire(run.workplace, plan, run.session, run.cleanup)
-        return _ask_writer(
-            above,
-            one.select("one.*", ROWS),
-            dict(zip(question.columns, question.names, strict=True)),
-            source,
-            column,
-            versions,
-        )
+        names = dict(zip(question.columns, question.names, strict=True))
+        return _ask_writer(above, one.select("one.*", ROWS), names, source, column, versions)
     except EnrichError as error:  # its target is not what it wrote, or it does not fit its tables: it cannot be asked
         log.info("job %s cannot be asked (%s)", writer.job, type(error).__name__)
         return Chains()
@@ -311,7 +313,11 @@ def _ask_writer(
     rows = run.keep(rows.withColumn(COMBINATION, F.to_json(F.struct(*facts))))
     found = Chains()
     for row in rows.groupBy(COMBINATION, *facts).agg(F.sum(ROWS).alias(ROWS)).collect():
-        lookups = _tell_lookups(run, side, asked, row)
+        words = [(each.alias, row[evidence.name_word(each.alias)]) for each in asked]
+        known = [(alias, word, getattr(word, "version", None)) for alias, word in words if word is not None]
+        said = {a: Reason(w.reason, w.kind, at, evidence.tell_time(run, a, at), job=w.job) for a, w, at in known}
+        driving = said.get(spec.driving) if row[LIVE] is None else None
+        lookups = opened_job.assume_reasons(spec, side, [each.alias for each in asked], driving) | said
         rules = tuple(row[FAILED_COLUMN] or ()) if held is not None else ()
         reason = explain_row(row[LIVE], _list_needed(spec, side, lookups, live=row[LIVE]), rules)
 
@@ -338,18 +344,6 @@ def _ask_writer(
         if rest := row[ROWS] - further.total():
             found[tuple(links)] += rest
     return found
-
-
-def _tell_lookups(run: Inquiry, side: Side, asked: Sequence[evidence.Question], row: Row) -> dict[str, Reason]:
-    """Return why rows have a partner in each source, or why not, by what ``find_words`` says of them."""
-    said, spec = {}, run.plan.spec
-    for each in asked:
-        if (word := row[evidence.name_word(each.alias)]) is not None:
-            version = word.asDict().get("version")
-            at = evidence.tell_time(run, each.alias, version)
-            said[each.alias] = Reason(word.reason, word.kind, version, at, job=word.job)
-    driving = said.get(spec.driving) if row[LIVE] is None else None
-    return opened_job.assume_reasons(spec, side, [each.alias for each in asked], driving) | said
 
 
 def _link(run: Run, column: str | None, reason: Reason) -> Link:

@@ -123,10 +123,8 @@ class Why(Shown):
     def summarise(self) -> tuple[str, list[dict[str, object]]]:
         """Return the reason of the row, and all reasons."""
         names = ("about", "what", "reason", "detail")
-        rows = [
-            (about, what, each.reason, format_detail(replace(each, found=None)))
-            for about, what, each in self.list_told()
-        ]
+        told = [(about, what, replace(each, found=None)) for about, what, each in self.list_told()]
+        rows = [(about, what, each.reason, format_detail(each)) for about, what, each in told]
         return f"why, job {self.job}: row {self.row.reason}", [dict(zip(names, row, strict=True)) for row in rows]
 
     def to_dict(self) -> dict[str, Any]:
@@ -402,10 +400,8 @@ def format_failing(answer: FailingRows) -> str:
             paragraphs.append(first)
             continue
         meanings = list_meanings() | _MEANINGS
-        lines = [
-            (str(cause.rows), cause.reason.reason, format_detail(cause.reason), meanings[cause.reason.reason])
-            for cause in rule.causes
-        ]
+        causes = [(str(cause.rows), cause.reason) for cause in rule.causes]
+        lines = [(count, each.reason, format_detail(each), meanings[each.reason]) for count, each in causes]
         table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))
         shown = [f"{first}: {format_reasons(rule.reasons, rule.near_misses)}", indent(table, "  ")]
         for cause in rule.causes:

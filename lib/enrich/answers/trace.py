@@ -12,10 +12,10 @@ The tables are those to which jobs of the project take the key unchanged, or fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
+from itertools import product
 from operator import and_
 from urllib.parse import unquote
 
@@ -75,7 +75,7 @@ def trace(project: Project, job: str, key: object, *, spark: SparkSession | None
         parts = cast_key(source, side, read_key(key, side.identity))
         check_keys(session.range(1).select(*parts), side)
         wanted = _Key(parts, [source.columns[column] for column in side.columns], steps)
-        places = tuple(place for each in found for place in _search(session, each, wanted))
+        places = tuple(dict.fromkeys(place for each in found for place in _search(session, each, wanted)))
         return KeyTrace(job=name, deployment=project.deployment, exit_code=3 if places else 0, places=places)
 
     try:
@@ -86,22 +86,28 @@ def trace(project: Project, job: str, key: object, *, spark: SparkSession | None
 
 def _list_tables(workplace: Workplace, opened: OpenJob) -> tuple[list[_Table], list[str]]:
     """Return the tables that have the job's key, and the normalisers that one of the jobs applies to it."""
-    project, found, steps = workplace.project, dict[str, _Table](), set[str]()
+    project, found, steps = workplace.project, dict[tuple[str, ...], _Table](), set[str]()
     writers = {workplace.spot(each.target.table): each for each in project.jobs.values()}
 
     def add(reference: str, columns: Sequence[str]) -> None:
         uri = workplace.locate(project.location(reference))
-        if uri is None or identify(uri) in found or not tables.exists(uri):
+        if uri is None or (identify(uri), *columns) in found or not tables.exists(uri):
             return
         writer, beside = writers.get(identify(uri)), workplace.locate(find_quarantine(project.location(reference)))
-        found[identify(uri)] = _Table(reference, uri, columns, writer, "source" if writer is None else "target")
+        role = "source" if writer is None else "target"
+        found[identify(uri), *columns] = _Table(reference, uri, columns, writer, role)
         if writer is not None and beside is not None and tables.exists(beside):
-            found[identify(beside)] = _Table(reference, beside, columns, writer, "quarantine")
+            found[identify(beside), *columns] = _Table(reference, beside, columns, writer, "quarantine")
 
     specs = {opened.job.job: opened.spec}
     for name, other in project.jobs.items():
-        with suppress(EnrichError):  # a job that cannot be opened says why when it is asked itself
-            specs.setdefault(name, workplace.open_job(other).spec)
+        made = workplace.locate(project.location(other.target.table))
+        if name not in specs and made is not None and tables.exists(made):  # else nothing of it has the key
+            try:
+                specs[name] = workplace.open_job(other).spec
+            except EnrichError as error:
+                message = f"whether the target of job {name!r} has the key is not known ({error.message})"
+                raise ConfigError(message, hint=error.hint) from error
     side, *_ = list_sides(opened.spec)
     add(opened.job.sources[side.alias].table, side.columns)
     before = -1
@@ -109,23 +115,26 @@ def _list_tables(workplace: Workplace, opened: OpenJob) -> tuple[list[_Table], l
         for name, spec in specs.items():
             for alias, source in project.jobs[name].sources.items():
                 pairs, tables_of = _pair_columns(spec, alias), (source.table, project.jobs[name].target.table)
-                back = {theirs: ours for ours, theirs in pairs.items()}
-                for (near, far), same in ((tables_of, pairs), (tables_of[::-1], back)):
-                    known = found.get(workplace.spot(near) or "")
-                    if known is not None and {*known.columns} <= {*same}:
-                        add(far, [same[column] for column in known.columns])
-                        steps |= {*spec.sources[alias].normalise}
+                for (near, far), at in ((tables_of, 0), (tables_of[::-1], 1)):
+                    for known in [each for (uri, *_), each in found.items() if uri == workplace.spot(near)]:
+                        same = [[pair[1 - at] for pair in pairs if pair[at] == column] for column in known.columns]
+                        for columns in product(*same):
+                            add(far, columns)
+                            steps |= {*spec.sources[alias].normalise}
     return list(found.values()), [step for step in NORMALISERS if step in steps]
 
 
-def _pair_columns(spec: JobSpec, alias: str) -> dict[str, str]:
-    """Return the columns of a source that a job's target has unchanged, but for the form of its key: theirs."""
-    pairs = dict[str, str]()
+def _pair_columns(spec: JobSpec, alias: str) -> set[tuple[str, str]]:
+    """Return a source's columns that a job's target has unchanged, but for the form of its key, and the target's."""
+    pairs, plain = set[tuple[str, str]](), {output.name for output in spec.outputs if output.is_plain}
+    keys = () if any(step.alias == alias and step.elements for step in spec.steps) else spec.sources[alias].key
     for name, origins in JOBS[spec.kind].find_origins(spec).items():
-        pairs |= {column: name for (place, column), how in origins.items() if (place, how) == (alias, IDENTITY)}
+        for (place, column), how in origins.items():
+            is_key = name in plain and len(origins) == 1 and column in keys
+            pairs |= {(column, name)} if place == alias and (how == IDENTITY or is_key) else set()
     side, *_ = list_sides(spec)
     sharing = {step.alias: spec.sources[step.alias].key for step in spec.steps if step.shares_key}
-    return pairs | dict(zip(({side.alias: side.columns} | sharing).get(alias, ()), side.identity, strict=False))
+    return pairs | {*zip(({side.alias: side.columns} | sharing).get(alias, ()), side.identity, strict=False)}
 
 
 @dataclass(frozen=True)

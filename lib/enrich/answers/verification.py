@@ -257,10 +257,9 @@ class _Checking:
     def _remember(self, plan: OpenJob, check: Check) -> None:
         """Note which version was proven to be what the sources give; who may only read does without."""
         if check.status == EQUAL and plan.job.job not in self.workplace.committed:
-            document = {"version": check.target_version}
+            known = self.workplace.run_id, plan.job.job, plan.place.label
             try:
-                runs, label = self.workplace.runs, plan.place.label
-                runs.append(RunRow(self.workplace.run_id, plan.job.job, label, PROVEN, document))
+                self.workplace.runs.append(RunRow(*known, PROVEN, {"version": check.target_version}))
             except EnrichError as error:
                 log.info("%s: that it was proven is not recorded (%s)", plan.job.job, error.message)
 
@@ -312,7 +311,7 @@ class _Checking:
         if recorded is not None and not (check.unproven or check.others):
             return check
         theirs = read_snapshot(session, other.uri, other.version, names)
-        found = _compare_columns(_read_written(opened, session), theirs, identify_rows(opened))
+        found = _compare_columns(_read_written(opened, session), theirs, identify_rows(opened), exact=True)
         check = replace(check, target=Discrepancy(found["gone"], found["added"], found["changed"]))
         if check.target == Discrepancy():
             return check
@@ -467,14 +466,19 @@ def _tell_columns(opened: OpenJob, new: DataFrame, old: DataFrame, most: int, kn
     )
 
 
-_NEW, _OLD, _CHANGE = "__enrich_new", "__enrich_old", "__enrich_change"
+_NEW, _OLD, _CHANGE, _PLACE = "__enrich_new", "__enrich_old", "__enrich_change", "_place"
 
 
-def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: int = 0) -> dict[str, Any]:
+def _compare_columns(
+    new: DataFrame, old: DataFrame, identity: Identity, most: int = 0, *, exact: bool = False
+) -> dict[str, Any]:
     """Compare all rows of two tables of one job by key; a column of another type as the new type has its old value.
 
+    ``exact``: a value that the new type cannot hold whole is another one; a text may be any that has the value.
+    Of rows with one key the first meets the first, and so on: what one table has more of them is added, or gone.
     Returns the fields of a ``JobDiff``. ``compared`` is false where the keys have other columns or types.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
     from enrich.frames.columns import aggregate, make_comparable, write_key
@@ -494,21 +498,28 @@ def _compare_columns(new: DataFrame, old: DataFrame, identity: Identity, most: i
 
     def pack(rows: DataFrame, row: str) -> DataFrame:
         keys = [part.alias(f"{row}_{name}") for name, part in identity.of().items()]
-        return rows.select(*keys, F.struct(*[F.col(quote(name)) for name in rows.columns]).alias(row))
+        packed = rows.select(*keys, F.struct(*[F.col(quote(name)) for name in rows.columns]).alias(row))
+        same = Window.partitionBy(*packed.columns[:-1]).orderBy(F.lit(1))
+        return packed.withColumn(f"{row}{_PLACE}", F.row_number().over(same))
 
     condition = [identity.same(F.col(f"{_NEW}_{name}"), F.col(f"{_OLD}_{name}")) for name in identity.names]
+    condition.append(F.col(_NEW + _PLACE) == F.col(_OLD + _PLACE))
     pairs = pack(new, _NEW).join(pack(old, _OLD), on=reduce(and_, condition), how="full")
     now, then = F.col(_NEW), F.col(_OLD)
     there = now.isNotNull() & then.isNotNull()
     flags: dict[str, Column] = {}
     for low in [low for low in fields if low in were]:
-        kind, was, value = fields[low].dataType, were[low].dataType, then.getField(were[low].name)
+        kind, was, theirs = fields[low].dataType, were[low].dataType, then.getField(were[low].name)
+        value, is_lost = theirs, F.lit(False)
         if kind.simpleString() != was.simpleString():
-            cast = value.try_cast(kind)
-            value = cast if can_compute(pairs, cast) else F.lit(None).cast(kind)
+            cast = theirs.try_cast(kind)
+            back = cast.try_cast(was) if exact and was.typeName() != "string" else cast
+            value = cast if can_compute(pairs, back) else F.lit(None).cast(kind)
+            is_lost = value.isNull() & theirs.isNotNull()
+            if back is not cast:
+                is_lost |= ~make_comparable(value.try_cast(was), was).eqNullSafe(make_comparable(theirs, was))
         fresh = now.getField(fields[low].name)
         same = make_comparable(fresh, kind).eqNullSafe(make_comparable(value, kind))
-        is_lost = value.isNull() & then.getField(were[low].name).isNotNull()
         flags[low] = there & (~same | is_lost)
     change = F.when(then.isNull(), "added").when(now.isNull(), "gone")
     change = change.when(reduce(or_, flags.values()), "changed")

@@ -304,8 +304,8 @@ def sql(call: Call, /, *, job: str) -> Answer:
     """Print a job of joins as one SQL query.
 
     Run in Spark over the job's sources, each named by its alias, it gives the target's rows, less the quarantined ones.
-    Written as the job's `query` it is the same job. List, as-of and interval joins, mirrors and histories have no words
-    in SQL.
+    Written as the job's `query` it is the same job. What `normalise`, `latest` and `doubled_keys` do to a source, a run
+    does before the query. List, as-of and interval joins, mirrors and histories have no words in SQL.
     """
     text = enrich.sql(call.load_project(), job)
     return Answer({"job": job, "query": text}, text)

@@ -164,16 +164,18 @@ class Interval(StepKind):
     def ask(
         self, sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
     ) -> tuple[tuple[str, ...], DataFrame]:
-        """Return what rows match by, null where their time is, and whether one of the matching rows is near."""
+        """Return what rows match by, null where their time is, and whose rows are near: the lookup's, or ``others``."""
         near, keys = get_interval(step), list_identity(rows)
         wanted = name_wanted(len(near.match))
         rows = _mark_rows(sources, step, rows).select(*keys, *wanted, AT)
-        pairs = find_pairs(rows, _read_lookup(sources, step).drop(step.alias), step)
-        found = pairs.select(*keys).distinct().withColumn(_FOUND, F.lit(True))
+        reason = F.when(F.lit(False), MATCHED)
+        for word, theirs in {MATCHED: sources.snapshots[step.alias], **others()}.items():
+            pairs, found = find_pairs(rows, _take_times(sources, step, theirs), step), f"{_FOUND}_{word}"
+            rows = rows.join(pairs.select(*keys).distinct().withColumn(found, F.lit(True)), on=keys, how="left")
+            reason = reason.when(F.col(found), word)
         names = zip(wanted, name_reference(len(wanted)), strict=True)
         parts = [F.when(F.col(AT).isNotNull(), F.col(name)).alias(part) for name, part in names]
-        reason = F.when(F.col(_FOUND), MATCHED).otherwise(OUT_OF_INTERVAL)
-        return near.match, rows.join(found, on=keys, how="left").select(*keys, *parts, reason.alias(VERDICT))
+        return near.match, rows.select(*keys, *parts, reason.otherwise(OUT_OF_INTERVAL).alias(VERDICT))
 
     def find_dependent(self, sources: Sources, step: Step, keys: DataFrame, images: Iterable[DataFrame]) -> DataFrame:
         """Return the driving rows that are near a changed row of the lookup, as it is or as it was.
@@ -212,13 +214,17 @@ def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images
     In: ``__enrich_k*`` of the driving rows to look at, None for all; the lookup's rows to look at, in its own columns,
     None for its snapshot.
     """
+    theirs = sources.snapshots[step.alias] if images is None else images
+    rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
+    return find_pairs(rows, _take_times(sources, step, theirs), step)
+
+
+def _take_times(sources: Sources, step: Step, theirs: DataFrame) -> DataFrame:
+    """Return of rows of the lookup, in its own columns, ``__enrich_r*`` and what is compared, without null keys."""
     near, source = get_interval(step), sources.spec.sources[step.alias]
     rights = name_right_key(len(source.key))
-    theirs = sources.snapshots[step.alias] if images is None else images
     names = zip([*rights, *name_matched(len(near.match)), TIME], [*source.key, *near.match, near.time], strict=True)
-    lookup = drop_nulls(theirs.select(*[take_column(column).alias(name) for name, column in names]), rights)
-    rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
-    return find_pairs(rows, lookup, step)
+    return drop_nulls(theirs.select(*[take_column(column).alias(name) for name, column in names]), rights)
 
 
 def _read_rows(sources: Sources, step: Step, affected: Affected | None) -> DataFrame:

@@ -187,6 +187,11 @@ class _Keeper:
     def _vacuum(self, found: Upkeep, uri: str) -> Upkeep:
         from enrich.delta.upkeep import vacuum_table
 
+        job = self.workplace.project.jobs.get(found.job or "")
+        if found.role == QUARANTINE and job is not None and job.remembers and self.workplace.target(job)[0].is_apart:
+            # The next run reads the quarantine as it was beside the target.
+            said = f"nothing is removed: a run of job {job.job!r} has ended between its two commits"
+            raise HistoryError(said, hint=f"run `{hints.run(job.job)}`")
         kept = self._check_readers(found.table, uri)
         log.info("VACUUM of %s: %d hours of its past stay", found.table, kept)
         return replace(found, removed=self.workplace.work_inside(lambda own: vacuum_table(own, uri)), kept=kept)
