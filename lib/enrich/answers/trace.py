@@ -99,15 +99,7 @@ def _list_tables(workplace: Workplace, opened: OpenJob) -> tuple[list[_Table], l
         if writer is not None and beside is not None and tables.exists(beside):
             found[identify(beside), *columns] = _Table(reference, beside, columns, writer, "quarantine")
 
-    specs = {opened.job.job: opened.spec}
-    for name, other in project.jobs.items():
-        made = workplace.locate(project.location(other.target.table))
-        if name not in specs and made is not None and tables.exists(made):  # else nothing of it has the key
-            try:
-                specs[name] = workplace.open_job(other).spec
-            except EnrichError as error:
-                message = f"whether the target of job {name!r} has the key is not known ({error.message})"
-                raise ConfigError(message, hint=error.hint) from error
+    specs = dict(_read_specs(workplace, opened))
     side, *_ = list_sides(opened.spec)
     add(opened.job.sources[side.alias].table, side.columns)
     before = -1
@@ -122,6 +114,18 @@ def _list_tables(workplace: Workplace, opened: OpenJob) -> tuple[list[_Table], l
                             add(far, columns)
                             steps |= {*spec.sources[alias].normalise}
     return list(found.values()), [step for step in NORMALISERS if step in steps]
+
+
+def _read_specs(workplace: Workplace, opened: OpenJob) -> Iterator[tuple[str, JobSpec]]:
+    """Yield the project's jobs, compiled; ConfigError for one that cannot be opened, and whose target is there."""
+    for name, other in workplace.project.jobs.items():
+        try:
+            yield name, opened.spec if name == opened.job.job else workplace.open_job(other).spec
+        except EnrichError as error:
+            made = workplace.locate(workplace.project.location(other.target.table))
+            if made is not None and tables.exists(made):
+                message = f"whether the target of job {name!r} has the key is not known ({error.message})"
+                raise ConfigError(message, hint=error.hint) from error
 
 
 def _pair_columns(spec: JobSpec, alias: str) -> set[tuple[str, str]]:
