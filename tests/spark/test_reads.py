@@ -77,3 +77,22 @@ def test_a_table_in_the_place_of_another_is_read(interpreted: SparkSession, tmp_
         shutil.rmtree(path, ignore_errors=True)
         write_deltalake(path, pa.table({"text": [text]}))
         assert [row[0] for row in read_files(interpreted, str(path), 0, ["text"]).collect()] == [text]
+
+
+def test_files_are_those_that_the_commit_notes_and_no_other_commits_note_counts(
+    interpreted: SparkSession, tmp_path: Path
+) -> None:
+    spark, noted, other = interpreted, tmp_path / "noted", tmp_path / "other"
+    spark.range(1).write.format("delta").save(str(noted))
+    shutil.copytree(noted, other)
+    spark.range(1, 3).write.format("delta").mode("append").save(str(noted))
+    write_deltalake(str(other), pa.table({"id": [7]}), mode="append")
+    shutil.copy(noted / "_delta_log" / f"{1:020d}.crc", other / "_delta_log")
+    scheduler = spark._jsc.sc().dagScheduler()
+    asked = []
+    for place, ids in ((noted, [0, 1, 2]), (other, [0, 7])):
+        before = scheduler.numTotalJobs()
+        rows = read_files(spark, str(place), 1, ["id"])
+        asked.append(scheduler.numTotalJobs() - before)
+        assert sorted(row[0] for row in rows.collect()) == ids
+    assert asked[0] == 0 < asked[1]
