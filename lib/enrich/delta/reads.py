@@ -82,6 +82,8 @@ def read_files(
     Else Delta asks by a Spark job, at each place of a plan where the table is read, which files a condition leaves out.
     """
     jvm: Any = spark._jvm
+    if most is not None and stores.read_commit_file(uri, version, 0, "crc") is None:  # a look at the log may cost a job
+        return read_snapshot(spark, uri, version, columns, like=like)
     try:
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, uri)
         nothing = jvm.scala.Option.empty()

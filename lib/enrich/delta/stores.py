@@ -29,11 +29,11 @@ def open_files(uri: str) -> DeltaStorageHandler:
     return DeltaStorageHandler(uri, options=find_options(uri))
 
 
-def read_commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
-    """Read the file of a table's commit, or its first bytes; None where there is none."""
+def read_commit_file(uri: str, version: int, size: int = -1, kind: str = "json") -> bytes | None:
+    """Read the file of a table's commit, or the note beside it (``crc``), or the first bytes; None where none is."""
     if version < 0:
         return None
-    local, name = find_local_path(uri), f"_delta_log/{version:020d}.json"
+    local, name = find_local_path(uri), f"_delta_log/{version:020d}.{kind}"
     try:
         if local is not None:
             with (local / name).open("rb") as file:
