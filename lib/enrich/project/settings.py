@@ -134,7 +134,8 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
 
     tree = replace(written, value=walk(written.value, ()))
     settings, shape = build_model(Settings, tree, CONF)
-    hidden = re.compile("|".join(re.escape(each) for each in taken if len(each) > _SHORT) or "(?!)")
+    held = "|".join(re.escape(each) for each in taken if len(each) > _SHORT)
+    hidden = re.compile(rf"(?<!\w)(?:{held or '(?!)'})(?!\w)")
     shape = [replace(each, message=hidden.sub(lambda found: taken[found[0]], each.message)) for each in shape]
     faults += [*_check_spark(written, settings), *shape]
     if isinstance(tree.value, dict):
