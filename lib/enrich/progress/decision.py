@@ -32,7 +32,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 
 from enrich.base import hints
-from enrich.base.errors import ANOTHER_TARGET, ConfigError, HistoryError, RefreshNeeded
+from enrich.base.errors import ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType
@@ -86,7 +86,6 @@ def decide_plan(opened: OpenJob) -> Plan:
             if target.quarantine is None:
                 start, alias = window.look_back(opened).start, spec.driving
                 hint += f"; what only the quarantine had begins with version {start} of source {alias!r}, or is lost"
-            hint += f"; where that is refused, too, {ANOTHER_TARGET}"
             raise HistoryError(
                 f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
             ) from refused

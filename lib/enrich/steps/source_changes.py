@@ -15,7 +15,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import hints
-from enrich.base.errors import Conflict, EnrichError, HistoryError, RefreshNeeded, RunFailed, SourceMoved
+from enrich.base.errors import (
+    ANOTHER_TARGET,
+    Conflict,
+    EnrichError,
+    HistoryError,
+    RefreshNeeded,
+    RunFailed,
+    SourceMoved,
+)
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
@@ -314,7 +322,8 @@ def check_ends(run: Run, aliases: Iterable[str]) -> None:
             continue
         if plan.mode == REPAIR:
             hint = f"run `{hints.refresh(name)}`"
-            instead = f"run `{hints.run(name)}`, which goes on to the latest version, and verify then"
+            instead = f"run `{hints.run(name)}`, which goes on to the latest version, and verify then; where that is"
+            instead += f" refused, too, {ANOTHER_TARGET}"
             raise RefreshNeeded(f"{said}: {loss}, and the target was computed from it", hint=hint, instead=instead)
         if alias in plan.until:
             raise HistoryError(f"{said}: {loss}, and --until ends there", hint="name a later version")
