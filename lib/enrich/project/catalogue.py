@@ -71,12 +71,10 @@ def _build_kind(text: str, wanted: Any) -> Kind:
     return Kind(text, accepts)
 
 
-def find_range_fault(*bounds: Any) -> str | None:
-    """Return what is wrong with two bounds that are fine each by itself: GX compares them when it judges rows."""
-    (has_time, low), (other, high) = [(":" in str(each), _BOUND.validate_python(each)) for each in bounds]
-    if (has_time, type(low)) != (other, type(high)):
-        return "'min_value' and 'max_value' must be two numbers, two dates or two timestamps"
-    return "'min_value' is greater than 'max_value'" if low > high else None
+def can_compare(*bounds: Any) -> bool:
+    """Tell whether two bounds that are fine each by itself are of one kind: GX compares them when it judges rows."""
+    kinds = {(":" in str(each), type(_BOUND.validate_python(each))) for each in bounds}
+    return len(kinds) == 1
 
 
 def _build_choice(*words: str) -> Kind:

@@ -21,7 +21,7 @@ from pydantic import Field, StrictStr
 from enrich.base import suites
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.suites import QUARANTINE, Condition, Suite, SuiteRule, Type, resolve_column
-from enrich.project.catalogue import BOUND, COMMON, CONDITION, EITHER, REFUSED, TYPES, find_range_fault
+from enrich.project.catalogue import BOUND, COMMON, CONDITION, EITHER, REFUSED, TYPES, can_compare
 from enrich.project.checks import find_threshold_fault
 from enrich.project.expressions import check_condition, parse_expression
 from enrich.project.expressions.lexer import is_relative_time
@@ -219,8 +219,8 @@ def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[t
         elif value is not None and not known[name].accepts(value):
             yield f"{name!r} must be {known[name].text}", name
     ends = [kwargs[each] for each in EITHER if each in known and BOUND.accepts(kwargs.get(each))]
-    if len(ends) == 2 and (wrong := find_range_fault(*ends)):
-        yield wrong, "max_value"
+    if len(ends) == 2 and not can_compare(*ends):
+        yield "'min_value' and 'max_value' must be two numbers, two dates or two timestamps", "max_value"
     for name, wanted in spec.required.items():
         if kwargs.get(name) is None:
             yield f"{kind} needs the argument {name!r}: {wanted.text}", name if name in kwargs else None
