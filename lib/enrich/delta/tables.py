@@ -168,7 +168,7 @@ def read_open_state(log: DeltaTable) -> TableState:
         is_widened |= any("delta.typeChanges" in told for _, _, told in inside)
         physical = [(path, name, told.get(_PHYSICAL, name)) for path, name, told in inside]
         layout[column["name"]] = {path: there for path, name, there in physical if there != name}
-        declared = [told[_DECLARED] for _, _, told in inside if _CHAR.search(told.get(_DECLARED, ""))]
+        declared = [told[DECLARED] for _, _, told in inside if _CHAR.search(told.get(DECLARED, ""))]
         if declared:
             chars[column["name"]] = declared
     return TableState(
@@ -346,7 +346,7 @@ def read_commits(log: DeltaTable) -> dict[int, int]:
 # The names (column mapping) suffice, ids need no comparison: Delta gives a column that is dropped and added again a new
 # physical name. A CHAR(5) is a string in the log; Spark fills its values with blanks when it reads them.
 _PHYSICAL = "delta.columnMapping.physicalName"
-_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps what a column of texts was declared as
 _CHAR = re.compile(r"(?i)\bchar\s*\(")
 
 

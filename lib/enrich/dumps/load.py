@@ -24,7 +24,7 @@ from enrich.base.files import make_private_directory
 from enrich.base.names import CatalogName, Location, identify
 from enrich.base.spec import quote
 from enrich.delta import extents, locks, stores, tables
-from enrich.delta.tables import TableState
+from enrich.delta.tables import DECLARED, TableState
 from enrich.dumps import files, stage
 from enrich.dumps.layout import Known, make_schema, read_columns, split_columns
 from enrich.dumps.reading import Marks
@@ -63,7 +63,6 @@ log = logging.getLogger("enrich")
 
 _APPLICATION = "enrich.load"
 _RECORD = "enrich_load"
-_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"  # where Spark keeps what a column of texts was declared as
 _APPEND_ONLY = "delta.appendOnly"
 _FEATURES = {tables.CHANGE_FEED: "true", tables.VECTORS: "true"}
 
@@ -466,7 +465,7 @@ def _read_staged(
     for each in () if table is None else table.schema.fields:
         if each.name in columns:
             value = columns[each.name]
-            if declared := each.metadata.get(_DECLARED):
+            if declared := each.metadata.get(DECLARED):
                 value = fill_chars(value, T.DataType.fromDDL(declared))
             columns[each.name] = value.cast(let_be_null(each.dataType)).alias(each.name)
     rows = session.read.parquet(path).select(*columns.values(), FILE, LINE, BAD)
