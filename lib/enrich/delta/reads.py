@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -180,11 +181,18 @@ _CHANGE, _VERSION = "_change_type", "_commit_version"
 
 
 def read_change_feed(
-    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str], *, like: DataFrame | None = None
+    spark: SparkSession,
+    uri: str,
+    window: tuple[int, int],
+    columns: Sequence[str],
+    *,
+    like: DataFrame | None = None,
+    net: bool = False,
 ) -> DataFrame:
     """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added, as the snapshots have it.
 
     Out: ``columns``, ``WEIGHT`` (-1: removed, +1: added) and ``COMMIT``. What the end lacks, and ``like`` has, is null.
+    ``net``: a row that several commits moved may be there for the last one, or not, if it is where it was.
 
     Delta's reader hands each row through objects of Java, which changes some (docs/adr/0029-rows-of-feeds.md). So it
     only checks the range and chooses the schema; the rows are read by what it reads them with itself.
@@ -200,7 +208,8 @@ def read_change_feed(
     else:
         try:
             there = columns if like is None else [name for name in columns if find(name, feed.columns)]
-            feed = _read_behind(spark, feed, window[1], [*there, _CHANGE, _VERSION], exact=like is not None)
+            netted = net_vectors(uri, window) if net else []
+            feed = _read_behind(spark, feed, window[1], [*there, _CHANGE, _VERSION], like is not None, netted)
         except (Py4JJavaError, Py4JNetworkError):
             raise
         except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
@@ -223,28 +232,95 @@ def forget_past(frame: DataFrame) -> DataFrame:
     return ClassicDataFrame(found, frame.sparkSession)
 
 
-def _read_behind(spark: SparkSession, feed: DataFrame, last: int, columns: Sequence[str], *, exact: bool) -> DataFrame:
-    """Return columns of a feed that ends with the commit ``last``, by the classes of Delta behind its reader."""
+def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:
+    """Return the actions of each commit of a range, in which each file goes from its first vector to its last one.
+
+    Delta reads a file once for each commit that marks rows of it as deleted, or twice. ``v`` and ``w`` are vectors:
+
+    file  commit 5   commit 6    commit 7  read
+    ----  ---------  ----------  --------  ---------------
+    f     f -> f+v   f+v -> f+w  -         f -> f+w, of 6
+    g     comes      g -> g+v    goes      nothing
+    """
+    commits: list[tuple[list[Any], dict[str, dict[str, Any]]]] = []
+    last: dict[str, dict[str, Any]] = {}
+    for version in range(window[0] + 1, window[1] + 1):
+        told = tables.actions(uri, version) or []
+        has_feed = any("cdc" in each for each in told)  # which tells all of it
+        commits.append(([], {}))
+        for each in told:
+            ((kind, file),) = each.items()
+            if kind in ("add", "remove") and file["dataChange"] and not has_feed:
+                commits[-1][1].setdefault(file["path"], {})[kind] = file
+            else:
+                commits[-1][0].append(each)
+        for path, ends in commits[-1][1].items():
+            before = last.get(path, {})
+            if "add" in before and "remove" in ends and _share_vector(before["add"], ends["remove"]):
+                del before["add"], ends["remove"]
+                ends.update(before)
+                before.clear()
+            if len(ends) > 1 and _share_vector(*ends.values()):
+                ends.clear()
+            last[path] = ends
+    netted = [[*others, *[{kind: end[kind]} for end in files.values() for kind in end]] for others, files in commits]
+    return [list(map(json.dumps, each)) for each in netted]
+
+
+def _share_vector(file: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(file.get("deletionVector") == other.get("deletionVector"))
+
+
+def _read_behind(
+    spark: SparkSession,
+    feed: DataFrame,
+    last: int,
+    columns: Sequence[str],
+    exact: bool,
+    netted: Sequence[Sequence[str]],
+) -> DataFrame:
+    """Return columns of a feed that ends with the commit ``last``, by the classes of Delta behind its reader.
+
+    ``netted``: the actions of its commits, where these are not as the log has them.
+    """
     read: Any = feed._jdf
     relation = read.queryExecution().analyzed().collectLeaves().head().relation()
     if relation.startingVersion().isEmpty():
         return feed  # there are no such commits: nothing is in it
     jvm: Any = spark._jvm
     latest = relation.snapshotForBatchSchema()
-    then = _find_snapshot(relation, latest, last, exact=exact)
-    found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
-        relation.deltaLog(),
-        relation.startingVersion().get(),
-        relation.endingVersion().get(),
-        spark._jsparkSession,
-        relation.catalogTableOpt(),
-        jvm.scala.Some(then),
-        False,  # only what the commits recorded
-        jvm.scala.Option.empty(),
-    )
+    then, delta = _find_snapshot(relation, latest, last, exact=exact), jvm.org.apache.spark.sql.delta
+    listed, ends = jvm.org.apache.spark.api.python.PythonUtils.toSeq, (relation.startingVersion().get(), last)
+    if netted:
+        versions = listed(jvm.java.util.stream.LongStream.rangeClosed(*ends).boxed().toList())
+        commits = [listed([delta.actions.Action.fromJson(text) for text in each]) for each in netted]
+        changes = versions.zip(listed(commits)).iterator()
+    else:
+        changes = relation.deltaLog().getChanges(*ends, relation.catalogTableOpt(), False)
+    # As a batch, and only what the commits recorded.
+    ways = spark._jsparkSession, relation.catalogTableOpt(), False, False, jvm.scala.Option.empty()
+    found = delta.commands.cdc.CDCReader.changesToDF(then, *ends, changes, *ways).fileChangeDf()
+    if netted:
+        plan = found.queryExecution().analyzed()
+        parts = [plan.children().apply(place) for place in range(plan.children().size())]
+        parts = [each for each in parts if not _adds_nothing(each.collectLeaves().head())]
+        plan = plan.copy(listed(parts), False, False)
+        found = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
     rows, is_latest = ClassicDataFrame(found, spark), then.version() == latest.version()
     wanted = feed.select(*[F.col(quote(name)) for name in columns])
     return rows.select(*[_take_as(rows, each, is_latest=is_latest) for each in wanted.schema.fields])
+
+
+def _adds_nothing(leaf: Any) -> bool:
+    """Tell whether a part of a feed reads files for rows that came back, and none did: each had a vector before."""
+    if (
+        leaf.nodeName() != "LogicalRelation"
+        or leaf.relation().location().getClass().getSimpleName() != "CdcAddFileIndex"
+    ):
+        return False
+    index, files = leaf.relation().location(), leaf.relation().location().addFiles()
+    vectors = [files.apply(place).deletionVector() for place in range(files.size())]
+    return bool(index.rowIndexFilters().isDefined() and all(each.cardinality() == 0 for each in vectors))
 
 
 def _find_snapshot(relation: Any, latest: Any, last: int, *, exact: bool) -> Any:

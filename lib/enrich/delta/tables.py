@@ -408,6 +408,7 @@ class Told(NamedTuple):
     lost: tuple[int, ...] = ()
     repartitioned: tuple[int, ...] = ()
     redefined: tuple[int, ...] = ()  # those that say what columns there are
+    marks: bool = False  # whether one tells by deletion vectors alone which rows have gone
 
     @property
     def is_whole(self) -> bool:
@@ -417,12 +418,14 @@ class Told(NamedTuple):
 
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
     """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, else the log's."""
-    lost, changed, redefined, before = [], [], [], partitions
+    lost, changed, redefined, before, marks = [], [], [], partitions, False
     for version in range(window[0] + 1, window[1] + 1):
-        found = actions(uri, version, "metaData")
+        found = actions(uri, version, "metaData", "add", "cdc")
         if found is None:
             lost.append(version)
-        for each in found or ():
+        vectors = any(each.get("add", {}).get("deletionVector") for each in found or ())
+        marks = marks or (vectors and not any("cdc" in each for each in found or ()))
+        for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
                 state = state_at(uri, version - 1)
                 before = None if state is None else state.partitions
@@ -431,7 +434,7 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
                 changed.append(version)
             before = now
             redefined.append(version)
-    return Told(tuple(lost), tuple(changed), tuple(redefined))
+    return Told(tuple(lost), tuple(changed), tuple(redefined), marks)
 
 
 def keeps_columns(uri: str, version: int, used: Collection[str] | None = None) -> bool:

@@ -219,9 +219,11 @@ def _read(run: Run, alias: str, window: tuple[int, int], by: Netting[FeedResult]
     names = list(source.columns)
     pass_point("feed_of_source.before")
     found = None
-    if tells_all(run.plan, alias, read_range(run.plan, alias, window)):
+    commits = read_range(run.plan, alias, window)
+    if tells_all(run.plan, alias, commits):
         try:
-            feed = reads.read_change_feed(run.session, uri, window, names)
+            net = commits.marks and by is net_changes.compute_net_changes
+            feed = reads.read_change_feed(run.session, uri, window, names, net=net)
             found = _follow(run, alias, feed, by)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):  # no snapshot could be read either
