@@ -13,7 +13,8 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import enrich
-from enrich.base.errors import ConfigError, parse_size, spell_size
+from enrich.base.errors import ConfigError, spell_size
+from enrich.base.words import parse_size
 from enrich.delta import extents
 from enrich.operations.loading import read_run_options
 from enrich.operations.planning import foresee_reads

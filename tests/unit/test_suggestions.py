@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from enrich.base.errors import did_you_mean, suggest
+from enrich.base.words import did_you_mean, suggest
 
 
 @pytest.mark.parametrize(

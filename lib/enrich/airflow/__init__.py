@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, did_you_mean
+from enrich.base.errors import ConfigError
 from enrich.base.names import CatalogName, Location
+from enrich.base.words import did_you_mean
 from enrich.project.project import Project, find_edges, load_project, sort_jobs
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 
 from enrich.answers.opened_job import Inquiry, answer_inside
 from enrich.answers.reasons import JoinKeys, KeyReport, Suggestion
-from enrich.base.errors import ConfigError, suggest
+from enrich.base.errors import ConfigError
 from enrich.base.result import SourceWindow
 from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, list_sharing, name_reference
+from enrich.base.words import suggest
 from enrich.frames.columns import add_up, aggregate, name_parts
 from enrich.frames.join import find_references
 from enrich.frames.normalise import normalise

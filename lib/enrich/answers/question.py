@@ -22,9 +22,10 @@ from pyspark.sql import functions as F
 from enrich.answers import evidence, opened_job, reasons
 from enrich.answers.opened_job import Inquiry, Side
 from enrich.answers.reasons import MATCHED, Link, Reason, Why, explain_cell, explain_row
-from enrich.base.errors import ConfigError, EnrichError, suggest
+from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.schemas import find, name_of
 from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
+from enrich.base.words import suggest
 from enrich.frames import difference, normalise
 from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind

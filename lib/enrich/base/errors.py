@@ -1,7 +1,6 @@
 """Define the exceptions of enrich, each with the exit code of ``docs/operations.md`` and its reader's next step.
 
-Messages name what, where and the next command. They never hold a cell value. Durations and sizes are here as people
-write them.
+Messages name what, where and the next command. They never hold a cell value.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
-from difflib import get_close_matches
 
 # What helps a history that can neither go on nor be computed again.
 ANOTHER_TARGET = "let the job write to another target, and keep the old one"
@@ -146,27 +143,7 @@ def refuse_text(name: str, given: object) -> None:
         raise ConfigError(f"{name} is one text", hint=f"give a list: {name}=[...]")
 
 
-_DURATION = re.compile(r"([0-9]{1,15})([smhdw])", re.ASCII)
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-
-
-def parse_duration(text: str) -> int | None:
-    """Return how many seconds ``90s``, ``30m``, ``12h``, ``3d`` or ``2w`` are; None for other texts."""
-    found = _DURATION.fullmatch(text)
-    return None if found is None else int(found[1]) * _SECONDS[found[2]]
-
-
 _UNITS = ("B", "kB", "MB", "GB", "TB")
-_SIZE = re.compile(r"([0-9]{1,18}(?:[.][0-9]{1,9})?) ?(?:([kmgt]?)(i?)b)?", re.ASCII | re.IGNORECASE)
-
-
-def parse_size(text: str) -> int | None:
-    """Return how many bytes ``20GB``, ``1.5 TB``, ``64MiB`` or ``1000`` are; None for other texts, and for nothing."""
-    found = _SIZE.fullmatch(text)
-    if found is None or (found[3] and not found[2]):
-        return None
-    base, power = 1024 if found[3] else 1000, " kmgt".index((found[2] or " ").lower())
-    return int(Decimal(found[1]) * base**power) or None
 
 
 def spell_size(count: int) -> str:
@@ -180,23 +157,3 @@ def format_bytes(count: int) -> str:
     """Return bytes in the unit that leaves one to three digits before the point: ``27 B``, ``1.5 MB``."""
     power = min(len(_UNITS) - 1, (len(str(count)) - 1) // 3)
     return f"{count} B" if power == 0 else f"{count / 1000**power:.1f} {_UNITS[power]}"
-
-
-def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """Return what a message says after an unknown word: ``did you mean 'x'?``, whatever its case.
-
-    Where no known word is near, it is ``otherwise``, or the known ones; those of a set are in the alphabet's order.
-    """
-    words = sorted(known) if isinstance(known, set | frozenset) else list(known)
-    folded = {each.lower(): each for each in reversed(words)}
-    if near := get_close_matches(word.lower(), folded, n=1):
-        return f"did you mean {folded[near[0]]!r}?"
-    if otherwise is not None:
-        return otherwise
-    return f"it can be {show_text(', '.join(words))}" if words else ""
-
-
-def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """Return `suggest` as the end of a sentence, with the semicolon before it."""
-    said = suggest(word, known, otherwise)
-    return f"; {said}" if said else ""

@@ -18,10 +18,11 @@ import enrich
 from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_run, format_table
-from enrich.base.errors import ConfigError, parse_duration
+from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.base.names import CatalogName
 from enrich.base.result import UNCHANGED, RunResult, name_deployment
+from enrich.base.words import parse_duration
 from enrich.cli import checks, options, process
 from enrich.cli.options import Answer, Call, add_flag, add_option, with_call
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, format_load

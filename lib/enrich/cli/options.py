@@ -18,9 +18,10 @@ import click
 
 from enrich.base import hints
 from enrich.base.context import work_at
-from enrich.base.errors import ConfigError, suggest
+from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.base.result import name_deployment
+from enrich.base.words import suggest
 from enrich.cli import process
 from enrich.operations.loading import load_project
 from enrich.project.project import Project, find_edges, find_project, sort_jobs

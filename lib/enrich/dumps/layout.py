@@ -9,10 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from enrich.base.errors import ConfigError, did_you_mean, show_text
+from enrich.base.errors import ConfigError, show_text
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS
 from enrich.base.schemas import build_struct, fields_of
 from enrich.base.spec import PREFIX, DataType
+from enrich.base.words import did_you_mean
 from enrich.delta.tables import make_arrow_schema
 from enrich.project.checks import NOT_IN_COLUMN
 from enrich.project.statictypes import read_ddl_type

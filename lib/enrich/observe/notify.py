@@ -20,8 +20,8 @@ from http.client import HTTPException
 from types import MappingProxyType
 from typing import Any
 
-from enrich.base.errors import parse_duration
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, JobResult
+from enrich.base.words import parse_duration
 from enrich.project.models import FIELD, Notify
 
 VERSION = 1

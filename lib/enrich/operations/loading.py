@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, parse_size, refuse_text, show_text, suggest
+from enrich.base.errors import ConfigError, refuse_text, show_text
+from enrich.base.words import parse_size, suggest
 from enrich.progress.plan import Options
 from enrich.progress.since import Said, read_options
 from enrich.project import project as project_files

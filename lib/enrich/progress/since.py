@@ -19,8 +19,9 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from enrich.base.errors import ConfigError, parse_duration, suggest
+from enrich.base.errors import ConfigError
 from enrich.base.result import BEFORE_ALL
+from enrich.base.words import parse_duration, suggest
 from enrich.progress.plan import Asked, Moment, Options, find_moment, spell
 
 log = logging.getLogger("enrich")

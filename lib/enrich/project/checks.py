@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from enrich.base.errors import Fault, did_you_mean
+from enrich.base.errors import Fault
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS
+from enrich.base.words import did_you_mean
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.join import Joins
 from enrich.project.kinds.syntax import Draft, JoinSyntax, check_list, list_names

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
 
-from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.errors import ConfigError, Fault
 from enrich.base.schemas import build_struct, find, incomparable, may_be_key, name_of, strip_type, walk_parts
 from enrich.base.spec import (
     PREFIX,
@@ -24,6 +24,7 @@ from enrich.base.spec import (
     Step,
     quote,
 )
+from enrich.base.words import did_you_mean
 from enrich.project.checks import NOT_IN_COLUMN, NOT_IN_FIELD, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, check_condition, fold_path, parse_expression
 from enrich.project.kinds import JOBS, JOINS

@@ -29,8 +29,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, Fault, did_you_mean, parse_duration, show_text
+from enrich.base.errors import ConfigError, Fault, show_text
 from enrich.base.failures import INSTEAD, ValueFault
+from enrich.base.words import did_you_mean, parse_duration
 from enrich.project.expressions.functions import FUNCTIONS
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.yamlfile import PathStep, Tree

@@ -17,10 +17,11 @@ from operator import attrgetter
 from pathlib import Path
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.errors import ConfigError, Fault
 from enrich.base.names import QUARANTINE_SUFFIX, CatalogName, Location, find_quarantine, identify
 from enrich.base.stores import remember_settings
 from enrich.base.suites import Suite
+from enrich.base.words import did_you_mean
 from enrich.project.checks import check_job
 from enrich.project.models import Job, Places, Settings, Tables
 from enrich.project.querynames import NO_TABLES, expand_query

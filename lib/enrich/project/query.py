@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from enrich.base.errors import did_you_mean
+from enrich.base.words import did_you_mean
 from enrich.project.expressions.functions import SEPARATORS, UNITS, split_words
 from enrich.project.expressions.lexer import ExpressionError, Token, cut
 from enrich.project.expressions.reading import KEYWORDS as WORDS_OF_EXPRESSIONS

@@ -14,9 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.errors import ConfigError, Fault
 from enrich.base.schemas import find
 from enrich.base.spec import DataType, quote
+from enrich.base.words import did_you_mean
 from enrich.project.checks import find_alias_fault
 from enrich.project.expressions import explain_constant, fold_path, read_tokens
 from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate, tokenize

@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from enrich.base.errors import Fault, did_you_mean, show_text
+from enrich.base.errors import Fault, show_text
+from enrich.base.words import did_you_mean
 from enrich.project.models import Job, Model, Reference, Settings, Source, keys_of, list_models
 from enrich.project.yamlfile import PathStep, Tree
 

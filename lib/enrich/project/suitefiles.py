@@ -19,8 +19,9 @@ from typing import Any, Literal
 from pydantic import Field, StrictStr
 
 from enrich.base import suites
-from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.errors import ConfigError, Fault
 from enrich.base.suites import QUARANTINE, Condition, Suite, SuiteRule, Type, resolve_column
+from enrich.base.words import did_you_mean
 from enrich.project.catalogue import BOUND, COMMON, CONDITION, EITHER, REFUSED, TYPES, can_compare
 from enrich.project.checks import find_threshold_fault
 from enrich.project.expressions import check_condition, parse_expression

@@ -13,9 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from enrich.base.errors import ConfigError, did_you_mean
+from enrich.base.errors import ConfigError
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
+from enrich.base.words import did_you_mean
 from enrich.dumps.layout import make_schema
 from enrich.project.statictypes import read_ddl_type
 

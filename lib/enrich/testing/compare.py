@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from enrich.base.console import format_count, format_finding
-from enrich.base.errors import did_you_mean
 from enrich.base.result import JobResult, RunResult
 from enrich.base.spec import RUN_ID_COLUMN, DataType
+from enrich.base.words import did_you_mean
 from enrich.testing.cells import CellError, type_cell
 from enrich.testing.differ import Row, canonical, show_cell, side_by_side
 from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, TypedRow, WrittenRows

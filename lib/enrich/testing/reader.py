@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, get_args
 
 from enrich.answers.reasons import MATCHED, list_meanings
-from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.errors import ConfigError, Fault
 from enrich.base.names import identify
 from enrich.base.spec import DataType
+from enrich.base.words import did_you_mean
 from enrich.project.project import Project, sort_jobs
 from enrich.project.shape import build_model, describe
 from enrich.project.yamlfile import PathStep, Tree, read_tree

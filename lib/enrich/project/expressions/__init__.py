@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from enrich.base.errors import suggest
+from enrich.base.words import suggest
 from enrich.project.expressions.functions import FUNCTIONS, GROUPS, RESULTS, explain_function, split_words
 from enrich.project.expressions.lexer import ExpressionError, Token, locate, tokenize
 from enrich.project.expressions.reading import COMPARISONS, PREDICATES, NameResolver, Reading, list_nodes

@@ -18,8 +18,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from enrich.base.errors import suggest
 from enrich.base.spec import quote
+from enrich.base.words import suggest
 from enrich.project.expressions import functions
 from enrich.project.expressions.functions import FUNCTIONS, LAMBDAS, SEPARATORS, TYPES, UNITS, WITH_UNIT, split_words
 from enrich.project.expressions.lexer import ExpressionError, Token, locate

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from enrich.base import spec
 from enrich.base.console import format_count
-from enrich.base.errors import parse_duration, show_text
+from enrich.base.errors import show_text
 from enrich.base.schemas import is_time, may_be_key, name_of
 from enrich.base.spec import OUT_OF_INTERVAL, Step
+from enrich.base.words import parse_duration
 from enrich.project.kinds.syntax import Draft, JoinSyntax, check_list, check_references, list_names
 
 if TYPE_CHECKING:
