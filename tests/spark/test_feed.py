@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.errors import EnvironmentFault
@@ -86,3 +87,44 @@ def test_images_are_summed_without_sorting_wide_rows(spark: SparkSession) -> Non
         found.add(node.nodeName())
         waiting += [node.children().apply(place) for place in range(node.children().size())]
     assert {name for name in found if "Aggregate" in name} == {"HashAggregate"}
+
+
+def test_a_netted_feed_says_the_same_and_reads_each_file_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Deletes, whose commits have deletion vectors alone, among all others."""
+    name, uri = f"delta.`{tmp_path / 'items'}`", str(tmp_path / "items")
+    listed = "'delta.enableChangeDataFeed' = 'true', 'delta.enableDeletionVectors' = 'true'"
+    spark.sql(
+        f"CREATE TABLE {name} USING delta TBLPROPERTIES ({listed}) AS SELECT id, id % 7 AS n FROM range(0, 40, 1, 1)"
+    )
+    for statement in (
+        "DELETE FROM {} WHERE id % 10 = 1",
+        "DELETE FROM {} WHERE id % 10 = 2",
+        "UPDATE {} SET n = 9 WHERE id % 10 = 3",
+        "DELETE FROM {} WHERE id % 10 IN (3, 4)",
+        "INSERT INTO {} SELECT id, 0 FROM range(40, 50, 1, 1)",
+        "DELETE FROM {} WHERE id = 45",
+        "RESTORE {} TO VERSION AS OF 2",
+        "INSERT INTO {} SELECT id, 0 FROM range(50, 60, 1, 1)",
+        "DELETE FROM {} WHERE id % 10 = 5",
+        "OPTIMIZE {}",
+        "DELETE FROM {} WHERE id % 10 = 6",
+        "RESTORE {} TO VERSION AS OF 9",
+        "DELETE FROM {} WHERE id < 40",
+    ):
+        spark.sql(statement.format(name))
+
+    def count_files(rows: DataFrame) -> int:
+        leaves = cast("Any", rows)._jdf.queryExecution().analyzed().collectLeaves()
+        parts = [leaves.apply(place) for place in range(leaves.size())]
+        return sum(
+            len(each.relation().location().inputFiles()) for each in parts if each.nodeName() == "LogicalRelation"
+        )
+
+    states = [Counter(spark.read.option("versionAsOf", each).format("delta").load(uri).collect()) for each in range(14)]
+    for start, end, files in ((0, 2, 1), (1, 2, 1), (0, 13, 5), (2, 7, 4), (4, 6, 1), (8, 12, 3)):
+        netted = reads.read_change_feed(spark, uri, (start, end), ["id", "n"], net=True)
+        found = Counter(states[start])
+        for identity, n, weight, _ in netted.collect():
+            found[Row(id=identity, n=n)] += weight
+        assert {row: count for row, count in found.items() if count} == states[end], (start, end)
+        assert count_files(netted) == files, (start, end)

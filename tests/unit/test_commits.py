@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -204,3 +205,37 @@ def test_what_the_protocol_does_not_have_is_not_passed_over(uri: Path, line: str
         tables.actions(str(uri), 1)
     assert f"version 1 of {uri} has {said}, which this release" in str(refused.value)
     assert "enrich doctor" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("commits", "read"),
+    [
+        (["-f +f1", "-f1 +f2", "-f2 +f3"], ["", "", "-f +f3"]),
+        (["-f1 +f2", "+g"], ["-f1 +f2", "+g"]),
+        (["+f", "-f +f1"], ["", "+f1"]),
+        (["+f", "-f +f1", "-f1"], ["", "", ""]),
+        (["-f1 +f2", "-f2"], ["", "-f1"]),
+        (["-f +f1 -g +g1", "-g1 +g2"], ["-f +f1", "-g +g2"]),
+        (["-f1 +f2", "-f2 +f1"], ["", ""]),  # RESTORE
+        (["-f +f1", "~f1 ~h", "-h +f1"], ["-f +f1", "~f1 ~h", "-h +f1"]),  # OPTIMIZE, and RESTORE
+        (["-f +f1", "-f1 +f2 cdc", "-f2 +f3"], ["-f +f1", "-f1 +f2 cdc", "-f2 +f3"]),
+        (["-f", "+f", "-f +f1"], ["-f", "", "+f1"]),  # RESTORE brings a file back
+    ],
+)
+def test_the_vectors_of_a_file_are_put_together(tmp_path: Path, commits: list[str], read: list[str]) -> None:
+    """``-f1 +f2``: a file gets another vector, 2; ``~h`` goes without a change of data."""
+    log = tmp_path / "_delta_log"
+    log.mkdir()
+
+    def parse(word: str) -> dict[str, Any]:
+        if word == "cdc":
+            return {"cdc": {"path": "c"}}
+        vector = {"deletionVector": {"storageType": "u", "pathOrInlineDv": word[2:]}} if word[2:] else {}
+        return {"add" if word[0] == "+" else "remove": {"path": word[1], "dataChange": word[0] != "~", **vector}}
+
+    for version, words in enumerate(commits):
+        lines = [{"commitInfo": {"number": version}}, *map(parse, words.split())]
+        (log / f"{version:020d}.json").write_text("\n".join(map(json.dumps, lines)))
+    found = [[*map(json.loads, each)] for each in tables.net_vectors(str(tmp_path), (-1, len(commits) - 1))]
+    wanted = [[{"commitInfo": {"number": version}}, *map(parse, words.split())] for version, words in enumerate(read)]
+    assert [sorted(each, key=str) for each in found] == [sorted(each, key=str) for each in wanted]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -208,7 +207,7 @@ def read_change_feed(
     else:
         try:
             there = columns if like is None else [name for name in columns if find(name, feed.columns)]
-            netted = net_vectors(uri, window) if net else []
+            netted = tables.net_vectors(uri, window) if net else []
             feed = _read_behind(spark, feed, window[1], [*there, _CHANGE, _VERSION], like is not None, netted)
         except (Py4JJavaError, Py4JNetworkError):
             raise
@@ -230,45 +229,6 @@ def forget_past(frame: DataFrame) -> DataFrame:
     except (Py4JError, TypeError):  # another Spark: the frame as it is says the same
         return frame
     return ClassicDataFrame(found, frame.sparkSession)
-
-
-def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:
-    """Return the actions of each commit of a range, in which each file goes from its first vector to its last one.
-
-    Delta reads a file once for each commit that marks rows of it as deleted, or twice. ``v`` and ``w`` are vectors:
-
-    file  commit 5   commit 6    commit 7  read
-    ----  ---------  ----------  --------  ---------------
-    f     f -> f+v   f+v -> f+w  -         f -> f+w, of 6
-    g     comes      g -> g+v    goes      nothing
-    """
-    commits: list[tuple[list[Any], dict[str, dict[str, Any]]]] = []
-    last: dict[str, dict[str, Any]] = {}
-    for version in range(window[0] + 1, window[1] + 1):
-        told = tables.actions(uri, version) or []
-        has_feed = any("cdc" in each for each in told)  # which tells all of it
-        commits.append(([], {}))
-        for each in told:
-            ((kind, file),) = each.items()
-            if kind in ("add", "remove") and file["dataChange"] and not has_feed:
-                commits[-1][1].setdefault(file["path"], {})[kind] = file
-            else:
-                commits[-1][0].append(each)
-        for path, ends in commits[-1][1].items():
-            before = last.get(path, {})
-            if "add" in before and "remove" in ends and _share_vector(before["add"], ends["remove"]):
-                del before["add"], ends["remove"]
-                ends.update(before)
-                before.clear()
-            if len(ends) > 1 and _share_vector(*ends.values()):
-                ends.clear()
-            last[path] = ends
-    netted = [[*others, *[{kind: end[kind]} for end in files.values() for kind in end]] for others, files in commits]
-    return [list(map(json.dumps, each)) for each in netted]
-
-
-def _share_vector(file: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return bool(file.get("deletionVector") == other.get("deletionVector"))
 
 
 def _read_behind(

@@ -437,6 +437,45 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
     return Told(tuple(lost), tuple(changed), tuple(redefined), marks)
 
 
+def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:
+    """Return the actions of each commit of a range, in which each file goes from its first vector to its last one.
+
+    Delta reads a file once for each commit that marks rows of it as deleted, or twice. ``v`` and ``w`` are vectors:
+
+    file  commit 5   commit 6    commit 7  read
+    ----  ---------  ----------  --------  ---------------
+    f     f -> f+v   f+v -> f+w  -         f -> f+w, of 6
+    g     comes      g -> g+v    goes      nothing
+    """
+    commits: list[tuple[list[Any], dict[str, dict[str, Any]]]] = []
+    last: dict[str, dict[str, Any]] = {}
+    for version in range(window[0] + 1, window[1] + 1):
+        told = actions(uri, version) or []
+        has_feed = any("cdc" in each for each in told)  # which tells all of it
+        commits.append(([], {}))
+        for each in told:
+            kind = next((kind for kind in ("add", "remove") if each.get(kind)), "")
+            if kind and each[kind].get("dataChange") and not has_feed:
+                commits[-1][1].setdefault(each[kind]["path"], {})[kind] = each[kind]
+            else:
+                commits[-1][0].append(each)
+        for path, ends in commits[-1][1].items():
+            before = last.get(path, {})
+            if "add" in before and "remove" in ends and _share_vector(before["add"], ends["remove"]):
+                del before["add"], ends["remove"]
+                ends.update(before)
+                before.clear()
+            if len(ends) > 1 and _share_vector(*ends.values()):
+                ends.clear()
+            last[path] = ends
+    netted = [[*others, *[{kind: end[kind]} for end in files.values() for kind in end]] for others, files in commits]
+    return [list(map(json.dumps, each)) for each in netted]
+
+
+def _share_vector(file: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return bool(file.get("deletionVector") == other.get("deletionVector"))
+
+
 def keeps_columns(uri: str, version: int, used: Collection[str] | None = None) -> bool:
     """Return whether a feed across a commit tells all values of all columns, or of those ``used``.
 
