@@ -342,7 +342,7 @@ def test_a_plan_counts_the_quarantine_and_where_its_rows_without_key_come_from(
     lab = held
     lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
     found = planned(lab)["forecast"]
-    feed = measure_feed(lab.path("accounts"), DeltaTable(lab.path("accounts")).version())
+    feed = measure_feed(lab.path("accounts"), [DeltaTable(lab.path("accounts")).version()])
     tables = [extent(lab, name) for name in ("consents", "customers", "customers__quarantine")]
     files_there = feed.files + sum(each["files"] for each in tables)
     assert (found["strategy"], found["reads"]["files"]) == ("merge", files_there)

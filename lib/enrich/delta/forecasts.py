@@ -81,10 +81,10 @@ def _read_chunks(uri: str, path: str) -> list[dict[str, Any]]:
     return [column for group in groups for column in group["columns"]]
 
 
-def measure_feed(uri: str, version: int) -> Extent:
-    """Count the files that tell what a commit changed; none where the log does not hold the commit."""
-    sizes = [each.get("size") or 0 for each in _list_told(uri, version)]
-    return Extent(len(sizes), sum(sizes))
+def measure_feed(uri: str, versions: Iterable[int]) -> Extent:
+    """Count the files that tell what commits changed, each once; none where the log does not hold a commit."""
+    told = {each["path"]: each.get("size") or 0 for version in versions for each in _list_told(uri, version)}
+    return Extent(len(told), sum(told.values()))
 
 
 def _list_told(uri: str, version: int) -> Iterable[dict[str, Any]]:

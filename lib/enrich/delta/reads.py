@@ -260,12 +260,11 @@ def _read_behind(
     # As a batch, and only what the commits recorded.
     ways = spark._jsparkSession, relation.catalogTableOpt(), False, False, jvm.scala.Option.empty()
     found = delta.commands.cdc.CDCReader.changesToDF(then, *ends, changes, *ways).fileChangeDf()
-    if netted:
-        plan = found.queryExecution().analyzed()
+    plan = found.queryExecution().analyzed()
+    if netted and plan.nodeName() == "Union":
         parts = [plan.children().apply(place) for place in range(plan.children().size())]
-        parts = [each for each in parts if not _adds_nothing(each.collectLeaves().head())]
-        plan = plan.copy(listed(parts), False, False)
-        found = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan)
+        kept = listed([each for each in parts if not _adds_nothing(each.collectLeaves().head())])
+        found = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan.copy(kept, False, False))
     rows, is_latest = ClassicDataFrame(found, spark), then.version() == latest.version()
     wanted = feed.select(*[F.col(quote(name)) for name in columns])
     return rows.select(*[_take_as(rows, each, is_latest=is_latest) for each in wanted.schema.fields])
@@ -273,14 +272,11 @@ def _read_behind(
 
 def _adds_nothing(leaf: Any) -> bool:
     """Tell whether a part of a feed reads files for rows that came back, and none did: each had a vector before."""
-    if (
-        leaf.nodeName() != "LogicalRelation"
-        or leaf.relation().location().getClass().getSimpleName() != "CdcAddFileIndex"
-    ):
+    index = leaf.relation().location() if leaf.nodeName() == "LogicalRelation" else leaf
+    if index.getClass().getSimpleName() != "CdcAddFileIndex" or index.rowIndexFilters().isEmpty():
         return False
-    index, files = leaf.relation().location(), leaf.relation().location().addFiles()
-    vectors = [files.apply(place).deletionVector() for place in range(files.size())]
-    return bool(index.rowIndexFilters().isDefined() and all(each.cardinality() == 0 for each in vectors))
+    files = index.addFiles()
+    return all(files.apply(place).deletionVector().cardinality() == 0 for place in range(files.size()))
 
 
 def _find_snapshot(relation: Any, latest: Any, last: int, *, exact: bool) -> Any:

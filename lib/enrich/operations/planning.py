@@ -378,4 +378,5 @@ def _measure_feed(plan: Plan, alias: str, there: Extent) -> Extent:
             apart, inside = {last}, set()
         found += sum((there + there for _ in apart), Extent())
         versions |= inside - apart
-    return found + sum((forecasts.measure_feed(uri, version) for version in versions), Extent())
+    together = [[each] for each in versions] if plan.spec.remembers else [versions]
+    return found + sum((forecasts.measure_feed(uri, each) for each in together), Extent())
