@@ -105,6 +105,30 @@ def test_a_log_is_what_it_says_now_whatever_happens_to_it(lab: Lab) -> None:
     assert [job.status for job in lab.run_all(full_refresh=True).jobs] == ["unchanged", "unchanged"]
 
 
+ODD = """\
+job: JOB
+sources: {s: {table: odd, key: "i.d", MORE}}
+from: s
+target: {table: JOB}
+"""
+
+
+def test_dots_in_names_are_read_and_a_condition_that_fails_is_told(lab: Lab) -> None:
+    lab.table("odd", "`i.d`", {"i.d": pa.int64(), "lsn": pa.int64(), "op": pa.string(), "a.b": pa.string()})
+    ways = {"logged": "latest: {order: lsn, delete: cast(op AS int) = 1}", "alone": HELD}
+    for name, more in ways.items():
+        lab.job(ODD.replace("JOB", name).replace("MORE", more))
+    for number, status in ((1, "created"), (2, "updated")):
+        lab.append("odd", {"i.d": number, "lsn": 1, "op": "0", "a.b": "x"})
+        assert {each.job: (each.status, each.error) for each in lab.run_all().jobs} == dict.fromkeys(
+            ways, (status, None)
+        )
+    lab.append("odd", {"i.d": 3, "lsn": 1, "op": "n/a", "a.b": "x"})
+    found = {each.job: each for each in lab.run_all().jobs}
+    assert (found["alone"].status, found["logged"].exit_code) == ("updated", 2)
+    assert str(found["logged"].error).startswith("jobs/logged.yml:2: 'delete' of the source 's'")
+
+
 def test_a_retention_does_not_empty_a_target_unseen(lab: Lab) -> None:
     start(lab, LOG, event("a", 1, "Ann"), event("b", 2, "Bob"), event("c", 3, "Cid"))
     lab.run("people")

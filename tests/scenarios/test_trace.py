@@ -171,3 +171,17 @@ def test_a_key_of_several_parts_is_found_in_each_of_its_forms(consents: Lab, cal
     assert ({"old_version", "log"} <= left["seen"], "row" in left["seen"] | left["visits"]) == (True, False)
     assert call("trace", "visits", "ann").exit_code == 2
     assert call("trace", "visits").exit_code == 2
+
+
+def test_a_key_is_found_that_normalisers_change_once_more(lab: Lab) -> None:
+    lab.table("seen", "id", {"id": pa.string(), "kept": pa.bool_()}, [{"id": "0 30 777", "kept": False}])
+    lab.job(
+        "job: unpadded\nsources: {seen: {table: seen, key: id, normalise: [trim, unpad]}}\nfrom: seen\n"
+        "where: seen.kept\ntarget: {table: unpadded}\n"
+    )
+    assert lab.run().status == "created"
+    assert [{*places(trace(lab, key, "unpadded"))} for key in ("0 30 777", " 30 777", "777")] == [
+        {"seen"},
+        {"seen"},
+        set(),
+    ]

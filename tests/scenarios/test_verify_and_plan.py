@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
 
 import enrich
 from enrich.answers.verification import Check, Discrepancy
@@ -172,6 +172,34 @@ def _runs(lab: Lab) -> Any:
     from enrich.delta.runs import RunsTable
 
     return RunsTable(enrich.load_project(lab.home).state)
+
+
+RULED = """\
+job: ruled
+sources: {orders: {table: orders, key: id}, buyers: {table: buyers, key: id}}
+from: orders
+join: {buyers: {kind: foreign_key, on: orders.buyer}}
+select: {id: orders.id, name: buyers.name}
+target: {table: ruled}
+rules:
+  - {rule: match_rate, join: buyers, at_least: 0.9, action: fail}
+  - {rule: mass_change, at_most: 0.5}
+"""
+
+
+def test_rules_stop_neither_a_comparison_nor_a_repair(lab: Lab) -> None:
+    """They say when a run may write, not what is right."""
+    text = pa.string()
+    lab.table("orders", "id", {"id": text, "buyer": text}, [{"id": "o1", "buyer": "b1"}])
+    lab.table("buyers", "id", {"id": text, "name": text})
+    lab.job(RULED)
+    assert lab.run(accept=["match_rate"]).status == "created"
+    good = lab.rows("ruled")
+    write_deltalake(lab.path("ruled"), pa.table({"id": ["x", "y", "z"], "name": ["", "", ""]}), mode="append")
+    assert lab.run().exit_code == 6
+    found = [verify(lab, repair=repair) for repair in (False, True, False)]
+    assert [(each.status, each.exit_code) for each in found] == [("different", 6), ("repaired", 0), ("equal", 0)]
+    assert lab.rows("ruled") == good
 
 
 @pytest.mark.soak

@@ -12,7 +12,7 @@ The tables are those to which jobs of the project take the key unchanged, or fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial, reduce
 from itertools import product
@@ -72,9 +72,10 @@ def trace(project: Project, job: str, key: object, *, spark: SparkSession | None
             message = f"the key of {name!r} is computed of columns, and stands in no source"
             raise ConfigError(message, hint="name a job that takes the key from a table")
         found, steps = _list_tables(workplace, opened)
-        parts = cast_key(source, side, read_key(key, side.identity))
+        ways = source, replace(source, normalise=())
+        parts, given = (cast_key(each, side, read_key(key, side.identity)) for each in ways)
         check_keys(session.range(1).select(*parts), side)
-        wanted = _Key(parts, [source.columns[column] for column in side.columns], steps)
+        wanted = _Key(parts, given, [source.columns[column] for column in side.columns], (source.normalise, steps))
         places = tuple(dict.fromkeys(place for each in found for place in _search(session, each, wanted)))
         return KeyTrace(job=name, deployment=project.deployment, exit_code=3 if places else 0, places=places)
 
@@ -143,23 +144,30 @@ def _pair_columns(spec: JobSpec, alias: str) -> set[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class _Key:
-    """The key's parts and their types; of texts, all that ``steps`` bring into one form are the same."""
+    """The key's parts, as the target has them and as they were given, and their types.
+
+    Texts are the same that one of ``steps`` brings into one form: what the job does, or what all jobs do.
+    """
 
     parts: Sequence[Column]
+    given: Sequence[Column]
     kinds: Sequence[DataType]
-    steps: Sequence[str]
+    steps: Sequence[Sequence[str]]
 
     def equals(self, values: Sequence[Column | None], *, in_log: bool = False) -> Column:
         """Tell whether values are the key, as far as they are there; logs have long texts and times shortened."""
 
-        def form(value: Column, kind: str) -> Column:
+        def list_forms(value: Column, kind: str) -> list[Column]:
             if kind.startswith(TEXT_TYPE):
-                value = normalise(value, self.steps)
-                return F.left(value, F.lit(_SHORTENED)) if in_log else value
-            return F.date_trunc("minute", value) if in_log and kind.startswith("timestamp") else value
+                forms = [value, *[normalise(value, each) for each in self.steps]]
+                return [F.left(form, F.lit(_SHORTENED)) if in_log else form for form in forms]
+            return [F.date_trunc("minute", value) if in_log and kind.startswith("timestamp") else value]
 
-        known = zip(values, self.parts, map(str, self.kinds), strict=True)
-        same = [form(value, kind) == form(part, kind) for value, part, kind in known if value is not None]
+        same = []
+        for value, part, given, kind in zip(values, self.parts, self.given, map(str, self.kinds), strict=True):
+            if value is not None:
+                wanted = F.array(*list_forms(part, kind), *list_forms(given, kind))
+                same.append(F.arrays_overlap(F.array(*list_forms(value, kind)), wanted))
         return reduce(and_, same, F.lit(True))
 
     def is_named(self, condition: Column, kinds: Sequence[T.DataType]) -> Column:

@@ -224,8 +224,6 @@ class _Checking:
                 opened = workplace.open_job(job, as_recorded=True)
                 return workplace.open_inside(opened, partial(self._compare_with, self.against))
             plan = decide_repair(workplace.open_job(job, as_recorded=True))
-            # Rules say when a run may write, not what is right.
-            plan = replace(plan, job=job.model_copy(update={"rules": ()}))
             if plan.suite is not None:
                 require_extra(EXPECTATIONS)  # before a JVM starts
             check = workplace.open_inside(plan, self._compare_rows)

@@ -40,7 +40,7 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column | str
     shorts = {n for n, kind in kinds.items() if isinstance(kind, T.DecimalType) and kind.precision <= _DIGITS}
     known = {name: kind for name, kind in kinds.items() if name in shorts or kind.typeName() in _BITS}
     days = {name for name, kind in known.items() if isinstance(kind, T.DateType)}
-    ends = [F.unix_date(end(n)) if n in days else end(n) for n in known for end in (F.min, F.max)]
+    ends = [F.unix_date(end(quote(n))) if n in days else end(quote(n)) for n in known for end in (F.min, F.max)]
     found = aggregate(rows, F.count("*"), *more, *ends)
     first = 1 + len(more)
     pairs = zip(known.items(), found[first::2], found[first + 1 :: 2], strict=True)
@@ -134,7 +134,7 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges, width: int = 1) -> DataFrame
     ``width``: how many columns are read, each of them in a place of its own for each key that is listed.
     """
     for name, each in ranges.items():
-        column, build = F.col(name), F.date_from_unix_date if each.is_day else F.lit  # Python has not all dates
+        column, build = F.col(quote(name)), F.date_from_unix_date if each.is_day else F.lit  # Python has not all dates
         least, most = build(F.lit(each.least)), build(F.lit(each.most))
         are_few = 0 < len(each.values) * width <= LISTED
         rows = rows.where(column.isin([*each.values]) if are_few else column.between(least, most))

@@ -174,7 +174,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     went = _find_rows_that_went(run, spec, changed, affected)
     joined = affected if affected is None or went is None else replace(affected, went=went)
     # Which rows have orphans in their lists is asked once more.
-    asks = any(step.elements for step in spec.steps) and any(each.rule == NEW_ORPHANS for each in run.plan.job.rules)
+    asks = any(step.elements for step in spec.steps) and any(each.rule == NEW_ORPHANS for each in run.plan.rules)
     with run.joining(affected):
         frame = join.join_all(run.sources_for(affected), joined)
         frame, counted, tally = keep_rows(run, frame, *join.list_sums(frame, spec.steps), drafts=not asks)

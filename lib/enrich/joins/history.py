@@ -29,7 +29,7 @@ from pyspark.sql import functions as F
 from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import find_lack, tell_unreadable
+from enrich.base.failures import find_lack, find_value_fault, tell_unreadable
 from enrich.base.result import Counts
 from enrich.base.spec import COMMIT, FAILED_COLUMN, LIVE, WEIGHT, Affected, Read, name_left_key, name_reference, quote
 from enrich.delta import reads, tables
@@ -83,7 +83,7 @@ def read_changes(run: Run) -> Changes:
     try:
         ledger = _build_ledger(run, spec, span)
     except (PySparkException, Py4JJavaError) as error:
-        if find_lack(error):
+        if find_lack(error) or find_value_fault(error):
             raise
         check_ends(run, [alias])
         try:

@@ -20,7 +20,7 @@ from enrich.delta.tables import TableState
 from enrich.progress.cursor import Cursor, Mark, TargetState
 
 if TYPE_CHECKING:
-    from enrich.project.models import Job, Optimize
+    from enrich.project.models import Job, Optimize, Rule
 
 log = logging.getLogger("enrich")
 
@@ -250,6 +250,11 @@ class Plan(OpenJob):
     def has_gap(self) -> bool:
         """True when the window of a source leaves out versions."""
         return any(each.gap is not None for each in self.window.values())
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The job's own rules; none in a repair, for they say when a run may write, not what is right."""
+        return () if self.mode == REPAIR else self.job.rules
 
     @property
     def judging_suite(self) -> Suite | None:

@@ -119,7 +119,7 @@ def _describe(finding: Finding) -> str:
 def check_job_rules(run: Run, rows: Rows, lookups: Mapping[str, LookupState]) -> list[Finding]:
     """Hold the job's own rules but ``mass_change`` against rows, those of scope ``target`` against all ``lookups``."""
     found = [*rows.findings, *_find_shared_keys(run, rows)]
-    for finding in suites.list_unjudged(run.plan.job.rules, run.plan.options.accepted):
+    for finding in suites.list_unjudged(run.plan.rules, run.plan.options.accepted):
         if finding.expectation == suites.VALUE_CONFLICTS:
             found.append(suites.judge_counts(finding, *rows.values))
         elif finding.source is not None:
@@ -176,7 +176,7 @@ def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int
 @measure("rules")
 def check_mass_change(run: Run, target: difference.Difference, *, compared: bool) -> list[Finding]:
     """Hold the difference against the rules about how much of the target a run may delete or empty."""
-    rules = suites.list_unjudged(run.plan.job.rules, run.plan.options.accepted)
+    rules = suites.list_unjudged(run.plan.rules, run.plan.options.accepted)
     asked = [finding for finding in rules if finding.expectation == suites.MASS_CHANGE]
     table = read_target(run) if asked else None
     if table is None:

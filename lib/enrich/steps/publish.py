@@ -110,7 +110,7 @@ def stage_difference(
         kinds = {} if old is None else {each.name: each.dataType for each in old.schema}
         if any(verdict.good.schema[name].dataType != kinds.get(name) for name in (*identity.left, *identity.right)):
             old = None
-    is_limited = any(rule.rule == MASS_CHANGE for rule in plan.job.rules)
+    is_limited = any(rule.rule == MASS_CHANGE for rule in plan.rules)
     counts_all = plan.everything or plan.recorded_state is None  # the state is, and no old value is needed for it
     small = table is not None and not places and sink.is_small(table.uri)
     with sink.hold_settings(run.session, {sink.BROADCAST: "-1"} if small else {}):

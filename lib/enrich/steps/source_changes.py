@@ -25,7 +25,7 @@ from enrich.base.errors import (
     SourceMoved,
 )
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
+from enrich.base.failures import find_lack, find_value_fault, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import COMMIT, KEY_UNIQUE, WEIGHT, Affected, SourceSpec, name_inside, quote
 from enrich.delta import reads, tables
@@ -226,7 +226,7 @@ def _read(run: Run, alias: str, window: tuple[int, int], by: Netting[FeedResult]
             feed = reads.read_change_feed(run.session, uri, window, names, net=net)
             found = _follow(run, alias, feed, by)
         except (PySparkException, Py4JJavaError) as error:
-            if find_lack(error):  # no snapshot could be read either
+            if find_lack(error) or find_value_fault(error):  # no snapshot could be read either
                 raise
     if found is None:
         log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
@@ -235,7 +235,7 @@ def _read(run: Run, alias: str, window: tuple[int, int], by: Netting[FeedResult]
             feed = reads.read_snapshot_difference(run.session, uri, window, names, run.plan.window[alias].to)
             found = replace(_follow(run, alias, feed, by), compared=(window,))
         except (PySparkException, Py4JJavaError) as error:
-            if find_lack(error):
+            if find_lack(error) or find_value_fault(error):
                 raise
             check_ends(run, [alias])
             said = f"source {alias!r} cannot be read from version {window[0]} to {window[1]}"
@@ -279,7 +279,7 @@ def read_touched_rows(run: Run, alias: str, images: DataFrame) -> DataFrame:
     rows = reads.fit_rows(run.read_table(alias), {each.name: each.dataType for each in images.schema.fields})
     rows = keep_in_ranges(rows.where(~lacks_value(source.key)), ranges)
     keys = F.broadcast(keys) if run.are_few(count) else keys
-    return rows.join(keys, on=names, how="left_semi").select(*rows.columns)
+    return rows.join(keys, on=names, how="left_semi").select(*map(quote, rows.columns))
 
 
 GONE, DAMAGED = "files or commits of it are gone", "files of it are damaged"
@@ -348,6 +348,8 @@ def find_loss(read: Callable[[], DataFrame], said: str) -> str | None:
     except (PySparkException, Py4JJavaError) as error:
         if lacking := find_lack(error):
             raise lacking from error
+        if find_value_fault(error):  # of the condition by which an event of a log says that there is no row
+            raise
         if is_gone(error) or is_damaged(error):
             return GONE if is_gone(error) else DAMAGED
         raise RunFailed(f"{said} ({type(error).__name__})", hint="check the storage, and run again") from error
