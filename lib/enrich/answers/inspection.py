@@ -128,8 +128,7 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> Enrich
     except Exception as error:  # noqa: BLE001 - whatever a run would end with is what is asked for
         known = workplace.describe(job, error)
         # A run at this moment is nothing to see to; nor is what the job that writes a source may mend before.
-        passes = isinstance(known, Locked) or (isinstance(known, ConfigError) and theirs)
-        return None if passes else known
+        return None if isinstance(known, Locked) or (isinstance(known, ConfigError) and theirs) else known
     return None
 
 

@@ -59,8 +59,7 @@ def open_recorded(project: Project, name: str, spark: SparkSession | None) -> tu
 def open_consumed(workplace: Workplace, job: Job) -> Plan:
     """Return a job as ``open_recorded`` does, in a workplace that is there."""
     try:
-        opened = workplace.open_job(job, as_recorded=True)
-        plan = decide_plan(replace(opened, options=Options(allow_gap=True)))
+        plan = decide_plan(replace(workplace.open_job(job, as_recorded=True), options=Options(allow_gap=True)))
     except RefreshNeeded as error:
         raise workplace.describe(job, error) from error
     starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in plan.window.items()}

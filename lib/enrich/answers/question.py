@@ -385,8 +385,7 @@ def _list_pairs(key: object) -> list[tuple[str, str]] | None:
         return [(str(name), _write_value(value)) for name, value in key.items()]
     if isinstance(key, str | bytes) or not isinstance(key, Sequence):
         return None
-    parts = [str(part).partition("=") for part in key]
-    return [(name if sign else "", value) for name, sign, value in parts]
+    return [(name if sign else "", value) for name, sign, value in (str(part).partition("=") for part in key)]
 
 
 def _write_value(value: object) -> str:

@@ -15,9 +15,8 @@ from enrich.base.errors import format_bytes
 from enrich.base.result import UNCHANGED, Extent, Finding, JobResult, RunResult, SourceWindow
 
 _CHANGED = ("created", "updated")
-_COLOURS = {"blocked": "red", "failed": "red", "skipped": "yellow", "locked": "yellow"} | dict.fromkeys(
-    _CHANGED, "green"
-)
+_COLOURS = {"blocked": "red", "failed": "red", "skipped": "yellow", "locked": "yellow"}
+_COLOURS |= dict.fromkeys(_CHANGED, "green")
 
 
 def clean(text: str) -> str:

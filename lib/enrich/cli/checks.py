@@ -330,8 +330,7 @@ def proof(call: Call, /, *, job: str, version: int | None, dialect: str) -> Answ
         told = found[table]
         shown = told and f"{format_count(told['rows'], 'row')}, sums {' '.join(told['sums'])}"
         lines.append(f"{table}: {shown or 'no proof is recorded'}")
-    queries = filter(None, (found["query"], found["quarantine_query"]))
-    return Answer(found, "\n\n".join(["\n".join(lines), *queries]))
+    return Answer(found, "\n\n".join(filter(None, ["\n".join(lines), found["query"], found["quarantine_query"]])))
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]", epilog="Example: enrich --target prod doctor")

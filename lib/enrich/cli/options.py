@@ -55,13 +55,10 @@ def choose(
     """
     names, select = list(names), list(select)
     wanted = set(graph) if not names and not select else set(names)
-    for name in names:
-        if name not in graph:
-            raise _refuse_unknown(f"there is no job {name!r}", name, graph)
-    for pattern in select:
-        wanted |= _match_all(graph, pattern, "--select", labels or {})
-    for pattern in exclude:
-        wanted -= _match_all(graph, pattern, "--exclude", labels or {})
+    if unknown := [name for name in names if name not in graph]:
+        raise _refuse_unknown(f"there is no job {unknown[0]!r}", unknown[0], graph)
+    wanted.update(*(_match_all(graph, each, "--select", labels or {}) for each in select))
+    wanted.difference_update(*(_match_all(graph, each, "--exclude", labels or {}) for each in exclude))
     if not wanted:
         raise ConfigError("the selection leaves no job to run", hint=f"`{hints.list_jobs()}` lists the jobs")
     return [name for name in graph if name in wanted]
@@ -187,8 +184,7 @@ def with_call(command: Callable[..., Answer | int]) -> Callable[..., int]:
             # A file, a pipe, cron's mail or a scheduler's log would store them.
             raise click.UsageError("--show-keys prints keys for people: only to a terminal, never as JSON")
         call.quiet = asked.pop("quiet") if "log_format" in asked else True
-        log_format = asked.pop("log_format", "json" if process.logs_json() else "text")
-        process.log_to_stderr(log_format, quiet=call.quiet)
+        process.log_to_stderr(asked.pop("log_format", "json" if process.logs_json() else "text"), quiet=call.quiet)
         path: Path | None = asked.pop("result_file", None)
         unknown = {"run_id": None, "dry_run": asked["dry_run"]} if "dry_run" in asked else {}
         with work_at(call.target, call.project_dir), ExitStack() as cleanup:

@@ -211,8 +211,7 @@ class _Keeper:
         # Delta goes by what the property was when the last checkpoint was written, which may have been less.
         bound = time.time() * 1000 - (min(hours, USUAL) - MARGIN) * _HOUR
         for job, table_id, version in self._list_needs(uri):
-            waits = table_id == state.table_id and version < state.version
-            if waits and commits.get(version + 1, 0) < bound:
+            if table_id == state.table_id and version < state.version and commits.get(version + 1, 0) < bound:
                 raise HistoryError(
                     f"nothing is removed: job {job!r} has yet to read what came after version {version}, and that is so"
                     " old that VACUUM may remove it",

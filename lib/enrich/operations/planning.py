@@ -260,8 +260,7 @@ def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | Non
     state, writes, refresh = plan.recorded_state, None, None
     if state is not None:
         if state.rows:  # else the target has none to go by
-            size = ceil(affected.count * there.bytes / state.rows)
-            writes = Extent(min(there.files, affected.count) + 1, size)
+            writes = Extent(min(there.files, affected.count) + 1, ceil(affected.count * there.bytes / state.rows))
         # A full refresh of a history may lose something.
         if 2 * affected.count >= state.rows and not plan.spec.remembers:
             refresh = foresee_reads(replace(plan, mode=FULL_REFRESH))[0]

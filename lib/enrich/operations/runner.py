@@ -88,8 +88,7 @@ def run_jobs(
                 results.append(running.take(name, "an earlier job did not succeed" if stopped else None))
     finally:
         watch.finish(interrupted=len(results) < len(names))
-    is_worth_telling = workplace.built is not None or any(each.status != UNCHANGED for each in results)
-    if is_worth_telling and not dry_run:
+    if not dry_run and (workplace.built is not None or any(each.status != UNCHANGED for each in results)):
         from enrich import report
 
         report.write_latest(workplace.project)
@@ -186,8 +185,7 @@ class _Running:
                 workplace.require_safe_commits(complete.place.uri, own)
             complete.announce()
             self.watch.plan(complete)
-            result = pipeline.run_job(complete, own, workplace.runs, workplace.note_result)
-            return keep_in_shape(complete, own, result)
+            return keep_in_shape(complete, own, pipeline.run_job(complete, own, workplace.runs, workplace.note_result))
 
         try:
             return self._count_held(workplace.open_inside(plan, flow))

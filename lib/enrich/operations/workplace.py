@@ -171,8 +171,7 @@ class Workplace:
         """Return the job whose target a table is."""
         spot = identify(self.project.location(reference))
         maker = self.project.jobs.get(self.project.makers.get(spot, ""))  # of the quarantine, too
-        is_target = maker is not None and identify(self.project.location(maker.target.table)) == spot
-        return maker if is_target else None
+        return maker if maker is not None and identify(self.project.location(maker.target.table)) == spot else None
 
     def spot(self, reference: str) -> str | None:
         """Return where a table is, in a text that is the same for all spellings of that place, as for links."""

@@ -268,8 +268,7 @@ def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -
     elif remembers:
         alias = opened.spec.driving
         span, versions[alias] = window.go_on(opened, versions[alias], again.get(alias, ()))
-    plan = make_plan(opened, mode, versions, again=again, span=span)
-    return replace(plan, anew=remembers and bool(apart))
+    return replace(make_plan(opened, mode, versions, again=again, span=span), anew=remembers and bool(apart))
 
 
 def require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor:

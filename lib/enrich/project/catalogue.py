@@ -73,8 +73,7 @@ def _build_kind(text: str, wanted: Any) -> Kind:
 
 def can_compare(*bounds: Any) -> bool:
     """Tell whether two bounds that are fine each by itself are of one kind: GX compares them when it judges rows."""
-    kinds = {(":" in str(each), type(_BOUND.validate_python(each))) for each in bounds}
-    return len(kinds) == 1
+    return len({(":" in str(each), type(_BOUND.validate_python(each))) for each in bounds}) == 1
 
 
 def _build_choice(*words: str) -> Kind:

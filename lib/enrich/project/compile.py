@@ -406,10 +406,9 @@ class Compiler:
         outputs = {}
         for name, text in (self._default(steps) if job.select is None else job.select).items():
             place = ("target",) if job.select is None and job.query is None else ("select", name)
-            if (expression := self.expression(text, *place)) is None:
-                continue
-            outputs[name] = expression
-            self.note_type(name, expression, *place)
+            if (expression := self.expression(text, *place)) is not None:
+                outputs[name] = expression
+                self.note_type(name, expression, *place)
         where = self.expression(job.where, "where") if job.where is not None else None
         self.check_condition(where, "where")
         texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]

@@ -160,8 +160,7 @@ def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool
     """
     try:
         start = Path(path if path is not None else ".").resolve()
-        candidates = [start] if path is not None else [start, *start.parents]
-        for candidate in candidates:
+        for candidate in [start] if path is not None else [start, *start.parents]:
             if (candidate / "jobs").is_dir() and (candidate / "conf").is_dir():
                 return candidate
         if not needs_jobs and (start / "conf").is_dir():

@@ -309,12 +309,10 @@ class _Reader:
         if self.token.type == "end":
             raise QueryFault(0, "the query is empty")
         self._open()
-        while True:
+        while not query.items or self.take(","):
             if self.look() == "from":
                 self.fail("a column is missing before FROM; a comma is too many")
             query.items.append(self._read_item())
-            if not self.take(","):
-                break
         if not self.take("from"):
             raise QueryFault(query.select_at, "a query names its tables: FROM is missing behind the columns")
         if self.token.type == "end":
@@ -325,9 +323,7 @@ class _Reader:
         word = self.token
         if self.take("where"):
             query.where_at = self.token.start
-            query.where = self._take_expression()
-            if not query.where:
-                self.fail("a condition is missing behind WHERE", word)
+            query.where = self._take_expression("a condition is missing behind WHERE", at=word)
         if self.look() == "group" and self.look(1) == "by":
             self._read_groups()
         self._refuse_rest()
@@ -340,15 +336,11 @@ class _Reader:
             self.fail(f"GROUP BY groups the rows of one table, and this query joins some; join them first: {_NEXT}")
         self.at += 2
         several = "GROUP BY with ALL, ROLLUP, CUBE or GROUPING SETS is not possible: a job's groups have one key"
-        while True:
+        while not query.groups or self.take(","):
             makes_several = self.look() in ("rollup", "cube", "grouping") and self.look(1) in ("(", "sets")
             if makes_several or self.look() == "all":
                 self.fail(several, word)
-            query.groups.append(self._take_expression(",", "with", "grouping"))
-            if not query.groups[-1]:
-                self.fail("a column is missing behind GROUP BY")
-            if not self.take(","):
-                break
+            query.groups.append(self._take_expression("a column is missing behind GROUP BY", ",", "with", "grouping"))
         if self.look() in ("with", "grouping"):
             self.fail(several, word)
 
@@ -399,8 +391,11 @@ class _Reader:
 
     # --- expressions
 
-    def _take_expression(self, *ends: str, in_brackets: bool = False) -> Tokens:
-        """Return the tokens up to one of ``ends``, to a clause or to a join, outside of all brackets."""
+    def _take_expression(self, lacks: str, *ends: str, at: Token | None = None, in_brackets: bool = False) -> Tokens:
+        """Return the tokens up to one of ``ends``, to a clause or to a join, outside of all brackets.
+
+        Where there is none, fail with ``lacks``, ``at`` a token or here.
+        """
         start, angles = self.at, 0
         opened: list[tuple[str, int]] = []  # what is open: a bracket or CASE, and the place of what it belongs to
         while (token := self.token).type != "end":
@@ -436,6 +431,8 @@ class _Reader:
             self.at += 1
         if opened:
             self.fail(f"{_ENDS[opened[-1][0]]} is missing")
+        if self.at == start:
+            self.fail(lacks, at)
         return self.tokens[start : self.at]
 
     def _close(self, opened: list[tuple[str, int]]) -> None:
@@ -474,9 +471,7 @@ class _Reader:
             if self.look() == "except":
                 self.fail("EXCEPT behind a star is not possible; name the columns")
             return Item(at, self.tokens[start : max(self.at - 2, start)], is_star=True)
-        tokens = self._take_expression(",", "from")
-        if not tokens:
-            self.fail("a column is missing")
+        tokens = self._take_expression("a column is missing", ",", "from")
         split = _find_alias(tokens)
         if split is None:
             return Item(at, tokens, name_path(tokens))
@@ -610,9 +605,7 @@ class _Reader:
         at, using = first.start, []
         if self.take("on"):
             at = self.token.start
-            on = self._take_expression(",", in_brackets=in_brackets)
-            if not on:
-                self.fail("a condition is missing behind ON")
+            on = self._take_expression("a condition is missing behind ON", ",", in_brackets=in_brackets)
         elif self.take("using", "("):
             at = self.token.start
             while self.token.type in ("word", "quoted"):
@@ -642,9 +635,8 @@ def _find_alias(tokens: Tokens) -> int | None:
         in_interval = before.lower == "interval" or (
             in_interval and (before.type in ("number", "string") or before.lower in UNITS | {"to", "+", "-"})
         )
-        is_name = token.type == "quoted" or (
-            token.type == "word" and word not in WORDS_OF_EXPRESSIONS and not (in_interval and word in UNITS | {"to"})
-        )
+        is_name = token.type in ("word", "quoted") and word not in WORDS_OF_EXPRESSIONS
+        is_name = is_name and not (in_interval and word in UNITS | {"to"})
         filters = word == "filter" and place + 1 < len(tokens) and tokens[place + 1].lower == "("
         if is_name and is_operand(before) and word not in ("end", "escape") and not filters:
             return place
@@ -657,8 +649,5 @@ def name_path(tokens: Tokens) -> str | None:
     """Return the last part of a plain name, which is the column's own; None for other expressions."""
     if len(tokens) % 2 == 0 or any(token.lower != "." for token in tokens[1::2]):
         return None
-    is_plain = all(
-        token.type == "quoted" or (token.type == "word" and token.lower not in WORDS_OF_EXPRESSIONS)
-        for token in tokens[::2]
-    )
+    is_plain = all(each.type in ("word", "quoted") and each.lower not in WORDS_OF_EXPRESSIONS for each in tokens[::2])
     return tokens[-1].name if is_plain else None

@@ -304,8 +304,7 @@ class _Resolver:
                 place += 2
             if place == len(tokens) or tokens[place].lower != "(":
                 with suppress(ExpressionError):
-                    parts = tuple(each.name for each in tokens[first:place:2])
-                    columns.add(_Names(self, scope).resolve(parts, ""))
+                    columns.add(_Names(self, scope).resolve(tuple(each.name for each in tokens[first:place:2]), ""))
         mark = self._mark_tokens(tokens, scope)
         is_name = name_path(tokens) is not None and len(columns) == 1
         return _Side(columns, is_name, write_tokens(tokens, {}), self._cover(mark))
@@ -423,8 +422,7 @@ class _Resolver:
         names = self.key[right]
         found = self._read_using(join, scope) if join.using else self._read_on(join, scope)
         sides = [found[name.lower()][0] for name in names]
-        of_key = [side.key_part for side in sides]
-        is_table = of_key == list(range(len(self.key[self.driving])))
+        is_table = [side.key_part for side in sides] == list(range(len(self.key[self.driving])))
         for index, name in enumerate(names):
             self.places["join", right, "on", index] = found[name.lower()][1]
         merged = {}

@@ -156,8 +156,7 @@ def _check_places(tree: Tree, base: Path) -> list[Fault]:
     elif "lake" not in value and "catalog" not in value:
         faults.append(Fault("give 'lake' (a directory) or 'catalog' (a schema) for bare table names", tree.at()))
     elif "catalog" in value and "state" not in value:
-        message = "'catalog' also needs 'state': a directory or an object-store URI"
-        faults.append(Fault(message, tree.at("catalog")))
+        faults.append(Fault("'catalog' also needs 'state': a directory or an object-store URI", tree.at("catalog")))
     paths: list[tuple[str, ...]] = [("lake",), ("catalog",), ("state",), ("sources", "lake"), ("sources", "catalog")]
     for path in paths:
         text = tree.mapping(*path[:-1]).get(path[-1])
@@ -275,8 +274,7 @@ def _normalise_uri(text: str, shown: str | None = None) -> str:
         raise ConfigError(f"a URI names its bucket, container or host: {scheme}://name/path")
     if ":" in authority.partition("@")[0] and "@" in authority:
         raise ConfigError("a URI must not contain a user and a password; give them by Spark settings or environment")
-    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
-    return "/".join([f"{scheme}://{authority}", *segments])
+    return "/".join([f"{scheme}://{authority}", *(each for each in path.split("/") if each not in ("", "."))])
 
 
 def _check_characters(text: str) -> None:

@@ -330,8 +330,7 @@ def list_condition_columns(condition: Condition | None) -> tuple[str, ...]:
     names: list[str] = []
     for leaf in list_leaves(condition):
         if leaf["type"] == "pass_through":
-            paths = parse_expression(leaf["pass_through_filter"], AnyName()).paths
-            names += [path[0] for path in sorted(paths)]
+            names += [path[0] for path in sorted(parse_expression(leaf["pass_through_filter"], AnyName()).paths)]
         else:
             names.append(leaf["column"]["name"])
     return tuple(dict.fromkeys(names))

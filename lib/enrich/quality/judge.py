@@ -338,8 +338,7 @@ def _conclude(suite: Suite, found: Mapping[int, Finding]) -> tuple[tuple[Finding
         finding = found[rule.index]
         has_failed = finding.success is False and finding.error is None
         if has_failed and rule.tolerate is not None:
-            limit = resolve_threshold(rule.tolerate, finding.checked)
-            finding = replace(finding, tolerated=finding.failed <= limit)
+            finding = replace(finding, tolerated=finding.failed <= resolve_threshold(rule.tolerate, finding.checked))
         findings.append(finding)
         if finding.error is not None or (has_failed and rule.action == FAIL and not finding.tolerated):
             closing.append(finding)

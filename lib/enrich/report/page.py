@@ -146,8 +146,7 @@ def quote_text(text: str) -> str:
 
 def _quote_as_html(text: str) -> str:
     """Return a text as code where Markdown's own is none: within HTML, or with what would end a cell."""
-    shown = clean(text).replace("\n", " ")
-    escaped = (char if char.isalnum() or char == " " else f"&#{ord(char)};" for char in shown)
+    escaped = (char if char.isalnum() or char == " " else f"&#{ord(char)};" for char in clean(text).replace("\n", " "))
     return f"<code>{''.join(escaped)}</code>"
 
 

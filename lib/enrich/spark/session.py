@@ -337,6 +337,5 @@ def find_type(session: SparkSession, columns: Mapping[str, DataType], expression
     try:
         found: DataType = frame.select(F.expr(expression).alias("found")).schema["found"].dataType.jsonValue()
     except PySparkException as error:
-        condition = error.getCondition() or type(error).__name__
-        raise ConfigError(f"Spark refuses {expression!r}: {condition}") from None
+        raise ConfigError(f"Spark refuses {expression!r}: {error.getCondition() or type(error).__name__}") from None
     return found
