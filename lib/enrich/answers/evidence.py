@@ -193,8 +193,7 @@ def _tell_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
         is_there = F.when(~has_null(each.names), F.coalesce(F.col(_PRESENT), F.lit(False)))
         marked = run.keep(marked.withColumn(_PRESENT, is_there))
         lost = run.keep(marked.where(~F.col(_PRESENT)).select(*each.names).distinct())
-        kinds = run.plan.spec.sources[each.alias].columns
-        texts = [kinds.get(column) == TEXT_TYPE for column in each.columns]
+        texts = [run.plan.spec.sources[each.alias].columns.get(name) == TEXT_TYPE for name in each.columns]
         if each.present is None and lost.count():  # which also tells Spark how few they are
             if (doubled := run.read_held(each.alias)) is not None:
                 doubled = doubled.select(*name_parts(each.columns, each.names)).distinct()
@@ -334,10 +333,8 @@ def _list_holders(
     if not set(columns) <= set(side.identity):
         return
     places = [side.identity.index(column) for column in columns]
-    keys = {spec.driving: side.columns}
-    for step in spec.steps:
-        if step.shares_key and step.how in ("inner", "right", "full"):  # it has the same key
-            keys[step.alias] = spec.sources[step.alias].key
+    sharing = [step.alias for step in spec.steps if step.shares_key and step.how != "left"]  # they have the same key
+    keys = {spec.driving: side.columns, **{alias: spec.sources[alias].key for alias in sharing}}
     for alias, key in keys.items():
         yield from _list_holders(workplace, writer.sources[alias].table, tuple(key[place] for place in places))
 

@@ -82,8 +82,7 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
         rows, spec = read_target(run), run.plan.spec
         assert rows is not None  # noqa: S101 - the caller has looked
         if len(rows.columns) != len(spec.columns):  # rows written before a column have nulls in it
-            empty = make_no_rows(run).select(*map(quote, spec.columns))
-            rows = empty.unionByName(rows, allowMissingColumns=True)
+            rows = make_no_rows(run).select(*map(quote, spec.columns)).unionByName(rows, allowMissingColumns=True)
         labels = label_rows(rows, rules)
         counted, _ = count_rules([(rows, 1)], rules, labels)
         good = {index: each for index, each in labels.items() if isinstance(each, Labels)}
@@ -100,8 +99,7 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
             identity = identify_rows(run.plan)
             with silence_gx():
                 marked = rows.withColumns({**identity.of(), **facts})
-                found = _find_failing(marked, list(wanting.values()), good, [*identity.names, *facts])
-                failing = run.keep(found)
+                failing = run.keep(_find_failing(marked, list(wanting.values()), good, [*identity.names, *facts]))
                 for side in opened_job.list_sides(spec):
                     counts, rows_of_side = _explain(run, side, failing, cells, nulls, most)
                     reasons.update(counts)

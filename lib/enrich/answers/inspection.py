@@ -85,8 +85,7 @@ def read_status(project: Project) -> list[JobStatus]:
             versions = ", ".join(str(version) for version in sorted(target.others)[:5])
             warnings.append(f"changed by another writer (version {versions}): run `{hints.repair(job.job)}`")
         for lag in lags:
-            ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
-            if ranges:
+            if ranges := ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps):
                 said = "are not in this history" if job.remembers else f"were left out: run `{hints.repair(job.job)}`"
                 warnings.append(f"versions {ranges} of {lag.alias} {said}")
             if refused is None and lag.days_left == 0:
@@ -100,8 +99,7 @@ def read_status(project: Project) -> list[JobStatus]:
                 )
         note = note or "; ".join(warnings) or None
         version = target.table.version if target.table else None
-        state = target.cursor.state if target.cursor is not None else None
-        told = None if state is None else state.to_dict()
+        told = target.cursor.state.to_dict() if target.cursor is not None and target.cursor.state is not None else None
         last = row.get("status"), row.get("at")
         found.append(JobStatus(job.job, str(place), version, lags, *last, note, told, refused, proven.get(str(place))))
     return found
@@ -243,8 +241,7 @@ def _check_job(
     if missing := check_columns(suite, plan.spec.columns):
         return faults + missing
     # What Spark would refuse in row conditions of kind `spark`, as far as types tell without it.
-    leaves = [(rule, leaf) for rule in suite.rules for leaf in list_leaves(rule.row_condition)]
-    for rule, leaf in leaves:
+    for rule, leaf in ((each, leaf) for each in suite.rules for leaf in list_leaves(each.row_condition)):
         if leaf["type"] != "pass_through":
             continue
         place = rule.places.get("row_condition", rule.where)

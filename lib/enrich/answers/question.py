@@ -327,10 +327,10 @@ def _ask_writer(
             is_null = row[flags[name]] is not False
             return explain_cell(Reason(MATCHED), sources, lookups, is_null=is_null, driving=spec.driving)
 
-        links, cell = [], column if reason.reason == MATCHED else None
+        cell = column if reason.reason == MATCHED else None
         if cell is not None:
             reason = explain(cell)
-        links.append(_link(run, cell, reason))
+        links = [_link(run, cell, reason)]
         if reason.reason == reasons.QUARANTINED:  # what the rules that hold it say no to
             for cell in (name for rule in rules for name in judged.get(rule, ()) if name in flags):
                 if (reason := explain(cell)).reason != MATCHED:

@@ -231,8 +231,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         return Difference(rows, count, operations={"I": count} if count else {})
     wanted = F.col(COPIES) if COPIES in new.columns else F.lit(1)
     leaving = _GONE if write_row else []
-    packed = F.expr(call("struct", *map(quote, columns)))
-    fresh = new.select(*names, packed.alias(_NEW), wanted.alias(_WANTED))
+    fresh = new.select(*names, F.expr(call("struct", *map(quote, columns))).alias(_NEW), wanted.alias(_WANTED))
     if table is None:
         found = fresh.withColumns({**dict.fromkeys([_THERE, _EQUAL, *leaving], F.lit(0)), _EMPTIED: F.lit(False)})
     else:
@@ -461,8 +460,7 @@ def mark_violations(
     if not marks:
         return rows, {}
     marked = rows.withColumns({name: violated for name, (_, violated) in marks.items()})
-    counts = aggregate(marked, *[F.count_if(F.col(name)) for name in marks])
-    found = zip(marks.items(), counts, strict=True)
+    found = zip(marks.items(), aggregate(marked, *[F.count_if(F.col(name)) for name in marks]), strict=True)
     return marked, {each: (F.col(name), count) for (name, (each, _)), count in found if count}
 
 

@@ -209,11 +209,9 @@ def meet_condition(spec: JoinSpec) -> Column:
 
 def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
     """Apply ``steps`` left to right to the driving rows, or to the affected ones of them, and to those that went."""
-    keys = name_left_key(len(sources.spec.key_columns))
-    rows = sources.affected_rows(sources.spec.driving, keys, affected)
+    rows = sources.affected_rows(sources.spec.driving, name_left_key(len(sources.spec.key_columns)), affected)
     if affected is not None and affected.went is not None:
-        went = affected.went.withColumn(WENT, F.lit(True))
-        rows = rows.withColumn(WENT, F.lit(False)).unionByName(went)
+        rows = rows.withColumn(WENT, F.lit(False)).unionByName(affected.went.withColumn(WENT, F.lit(True)))
     return join_steps(sources, rows, affected, steps)
 
 

@@ -110,11 +110,9 @@ def count_derived(rows: DataFrame, source: SourceSpec) -> tuple[int, int]:
 
 def find_held(rows: DataFrame, source: SourceSpec) -> DataFrame:
     """Return those of a table's rows that are held because others have their key; with a whole key all of them."""
-    key = [quote(name_inside(name)) for name in source.key]
-    doubled = _group_rows(rows, source).where(F.col(_MARKED)).select(*key)
-    return rows.join(doubled, on=[name_inside(name) for name in source.key], how="left_semi").select(
-        *map(quote, rows.columns)
-    )
+    key = [name_inside(name) for name in source.key]
+    doubled = _group_rows(rows, source).where(F.col(_MARKED)).select(*map(quote, key))
+    return rows.join(doubled, on=key, how="left_semi").select(*map(quote, rows.columns))
 
 
 def _group_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:

@@ -189,5 +189,4 @@ def _is_gone(step: Step) -> Column:
     """Return whether the version of a lookup's struct says that the thing does not exist; null is not true."""
     if step.gone is None:
         return F.lit(False)
-    said = evaluate_where(F.col(step.alias).isNotNull(), step.gone, is_plain=step.is_plain)
-    return F.coalesce(said, F.lit(False))
+    return F.coalesce(evaluate_where(F.col(step.alias).isNotNull(), step.gone, is_plain=step.is_plain), F.lit(False))

@@ -63,15 +63,13 @@ def find_affected(run: Run, changed: Changes) -> Affected:
     at_hand = {}
     for alias in specs.list_sharing(spec):
         come = find_moved_rows(now, changed, alias, come=True)
-        known = find_known_rows(spec, alias, come, changed.differing, dependent)
-        if known is not None:
+        if (known := find_known_rows(spec, alias, come, changed.differing, dependent)) is not None:
             at_hand[alias] = known
     affected = Affected(left, known=at_hand)
     if right is not None:
         find, own = now.kind_of(right).find_partners, changed.differing.get(spec.driving)
         partners = [found for at in (now, run.before) if (found := find(at, right, left, own)) is not None]
-        theirs = find_affected_right(spec, changed.differing, dependent, partners)
-        affected = replace(affected, right=run.keep(theirs))
+        affected = replace(affected, right=run.keep(find_affected_right(spec, changed.differing, dependent, partners)))
     counted = count_left(run, affected, _take_counts(spec, changed))
     if not run.are_few(counted.count):
         return counted
@@ -364,10 +362,8 @@ def _keeps_partners(run: Run, spec: JoinSpec, changed: Changes) -> bool:
     moved = {alias: net for alias, net in changed.net.items() if net.count}
     if any(net.grown or net.shrunk for net in moved.values()):
         return False
-    looked_at: dict[str, set[str]] = {alias: set() for alias in moved}
-    for alias, column in frozenset().union(*[step.decisive for step in spec.steps]):
-        if alias in moved:
-            looked_at[alias].add(column)
+    decisive = frozenset[tuple[str, str]]().union(*[step.decisive for step in spec.steps])
+    looked_at = {alias: {column for of, column in decisive if of == alias} for alias in moved}
     seen = {alias: columns for alias, columns in looked_at.items() if columns}
     if not all(run.are_few(moved[alias].count) for alias in seen):
         return False

@@ -102,8 +102,7 @@ def read_changes(run: Run) -> Changes:
     findings += source_changes.judge_derived(run, spec.source, ledger.counted)
     count = ledger.come - ledger.keyless if run.plan.everything else found.count
     window = {alias: describe_window(run.plan, alias, count, compared=bool(found.compared))}
-    compared = {alias: frozenset(found.compared)}
-    return Changes({}, window, tuple(findings), {alias: found}, ledger, compared)
+    return Changes({}, window, tuple(findings), {alias: found}, ledger, {alias: frozenset(found.compared)})
 
 
 def find_affected(run: Run, changed: Changes) -> Affected:
@@ -175,8 +174,7 @@ def _build_ledger(run: Run, spec: HistorySpec, span: Span) -> Ledger:
         recorded = run.keep(recorded.join(keys, on=keys.columns, how="left_semi"))
         base = recorded if bound is None else roll_back(recorded, bound)
         *names, moment = name_left_key(len(spec.identity))
-        both = [each.select(*names, F.col(FROM).alias(moment)) for each in (recorded, events)]
-        identities = unite(both).distinct()
+        identities = unite(each.select(*names, F.col(FROM).alias(moment)) for each in (recorded, events)).distinct()
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
     surplus = 0 if spec.source.trusted else count_surplus(spec, base, events)
@@ -277,8 +275,7 @@ def _read_images(
     whole = run.keep(unite(images))
     now = run.keep(source_changes.read_touched_rows(run, alias, whole))
     looked_at, marked = normalise.count_derived(now, spec.source)
-    followed = [net_changes.follow_rows(whole, now, spec.source)]
-    return followed, tuple(compared), (looked_at, marked, whole.count())
+    return [net_changes.follow_rows(whole, now, spec.source)], tuple(compared), (looked_at, marked, whole.count())
 
 
 def _compare_rows(run: Run, spec: HistorySpec, recorded: DataFrame, version: int) -> DataFrame:

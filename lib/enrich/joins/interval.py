@@ -276,8 +276,7 @@ def find_candidates(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bo
     if large:
         asked = F.broadcast(rows.select(*wanted, _ASKED).toDF(*matched, _BUCKET).distinct())
         lookup = lookup.join(asked, on=[*matched, _BUCKET], how="left_semi")
-    same = are_equal([*wanted, _ASKED], [*matched, _BUCKET])
-    return rows.join(lookup, on=same, how="inner").drop(_ASKED, _BUCKET)
+    return rows.join(lookup, on=are_equal([*wanted, _ASKED], [*matched, _BUCKET]), how="inner").drop(_ASKED, _BUCKET)
 
 
 def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:

@@ -109,9 +109,7 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
     whole = keys[0] if len(keys) == 1 else pack_columns(spec.key)
     collected = F.array_sort(F.collect_list(whole)).alias("__enrich_keys")
     grouped = rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), chosen, collected)
-    winning = F.col("__enrich_winner")
-    shown = {name: winning.getField(name) for name in (*spec.value, *spec.key, *spec.extra)}
+    shown = {name: F.col("__enrich_winner").getField(name) for name in (*spec.value, *spec.key, *spec.extra)}
     if spec.conflict == "collect":
         shown[spec.columns[len(spec.value)]] = F.col("__enrich_keys")
-    target = [shown[name].alias(name) for name in spec.columns]
-    return grouped.select(*names, F.lit(True).alias(LIVE), HOLDERS, *target)
+    return grouped.select(*names, F.lit(True).alias(LIVE), HOLDERS, *[shown[each].alias(each) for each in spec.columns])

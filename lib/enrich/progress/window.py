@@ -88,8 +88,7 @@ def find_versions(job: str, sources: Mapping[str, TableState], option: str, aske
     """Return alias -> the version that an option means there, as ``find_version``; not where it says nothing."""
     found = {}
     for alias, table in sources.items():
-        moment = find_moment(asked, alias)
-        if moment is not None:
+        if (moment := find_moment(asked, alias)) is not None:
             found[alias] = find_version(moment, option, job, alias, tables.read_commits(tables.open_log(table.uri)))
     return found
 

@@ -154,8 +154,7 @@ def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> st
     value, name = item["input"], _describe_path(path)
     match item["type"]:
         case "missing":
-            where = f" in {_describe_path(path[:-1])}" if len(path) > 1 else ""
-            return f"'{path[-1]}' is missing{where}"
+            return f"'{path[-1]}' is missing" + (f" in {_describe_path(path[:-1])}" if len(path) > 1 else "")
         case "extra_forbidden":
             key, model = str(path[-1]), _find_model(kind, path[:-1])
             for home, other in kind.models.items():

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from enrich.base.failures import find_condition, is_no_verdict
@@ -219,11 +219,8 @@ def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Findi
     found: dict[int, Finding] = {}
     with silence_gx():
         for group in groups.values():
-            found |= try_or_split(
-                group,
-                lambda part: _judge_together(frame, part),
-                lambda rule, error: replace(rule.unjudged, error=error),
-            )
+            judge = partial(_judge_together, frame)
+            found |= try_or_split(group, judge, lambda rule, error: replace(rule.unjudged, error=error))
     return found
 
 

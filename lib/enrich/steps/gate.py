@@ -139,8 +139,7 @@ def _find_shared_keys(run: Run, rows: Rows) -> list[Finding]:
     sources = [source for source in run.plan.spec.sources.values() if source.trusted]
     if not sources:
         return []
-    identity = identify_rows(run.plan).names
-    grouped = changes.count_by_key(select_live_rows(run, rows.frame).select(*identity))
+    grouped = changes.count_by_key(select_live_rows(run, rows.frame).select(*identify_rows(run.plan).names))
     if grouped.where(F.col(changes.ROWS) > F.col(changes.KEYS)).isEmpty():
         return []
     counted = changes.count_rows(*[(run.read_source(each.alias), each, True) for each in sources])

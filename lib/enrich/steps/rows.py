@@ -92,8 +92,7 @@ def describe_table(plan: Plan, rows: DataFrame, table: TableState | None, *, bes
     """Return how a table, the quarantine ``beside`` the target or this, is made: vectors, statistics of its keys."""
     place, target = plan.place, plan.job.target
     properties = {VECTORS: "true", "delta.checkpointInterval": "50", PAGE_ROWS: "1000"}
-    wanted = [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by]
-    properties |= sink.choose_statistics(rows, wanted)
+    properties |= sink.choose_statistics(rows, [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by])
     if beside:
         return sink.NewTable(place.quarantine_name, place.quarantine_uri if table is None else table.uri, properties)
     if place.change_feed:
@@ -104,8 +103,7 @@ def describe_table(plan: Plan, rows: DataFrame, table: TableState | None, *, bes
 
 def select_live_rows(run: Run, rows: DataFrame) -> DataFrame:
     """Return the rows that belong to the target, with the identity's columns."""
-    names = identify_rows(run.plan).names
-    return rows.where(F.col(LIVE)).select(*names, *map(quote, run.plan.spec.columns))
+    return rows.where(F.col(LIVE)).select(*identify_rows(run.plan).names, *map(quote, run.plan.spec.columns))
 
 
 def find_types(plan: Plan, session: SparkSession) -> dict[str, DataType]:
@@ -117,10 +115,9 @@ def find_types(plan: Plan, session: SparkSession) -> dict[str, DataType]:
 
 def make_no_rows(run: Run) -> DataFrame:
     """Return an empty difference: the identity's columns, the operation, the target's columns as new rows would be."""
-    columns = [F.col(quote(name)) for name in run.plan.spec.columns]
+    nothing = find_kind(run.plan.spec).derive_rows(run, None).limit(0)
     operation = F.lit("U").alias(OPERATION)
-    frame = find_kind(run.plan.spec).derive_rows(run, None)
-    return frame.limit(0).select(*identify_rows(run.plan).names, operation, *columns)
+    return nothing.select(*identify_rows(run.plan).names, operation, *map(quote, run.plan.spec.columns))
 
 
 @measure("keys")

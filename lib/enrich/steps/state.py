@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
 
 from enrich.base.result import Lookups, LookupState, Proof, RuleState, State, add_proofs
 from enrich.base.spec import Affected, quote
@@ -73,8 +72,7 @@ def count_target(
     before = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     nulls = {name: count + target.nulls[name] for name, count in before.items()}
     rows = recorded.rows + target.inserted - target.deleted
-    proof = add_proofs(recorded.proof, target.proof)
-    return _complete(run, State(rows, tuple(kept), lookups, nulls, proof), publish)
+    return _complete(run, State(rows, tuple(kept), lookups, nulls, add_proofs(recorded.proof, target.proof)), publish)
 
 
 def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | None:
@@ -100,8 +98,7 @@ def carry_state(run: Run) -> State:
     plan, table = run.plan, read_target(run)
     assert table is not None  # noqa: S101 - an incremental run has a target
     if any(name not in table.columns for name in plan.spec.columns):  # the commit adds columns that a source gained
-        nothing = make_no_rows(run).select(*[F.col(quote(name)) for name in plan.spec.columns])
-        table = nothing.unionByName(table, allowMissingColumns=True)
+        table = make_no_rows(run).select(*map(quote, plan.spec.columns)).unionByName(table, allowMissingColumns=True)
     recorded = plan.recorded_state
     if recorded is None:
         return count_rows(plan, table, find_kind(plan.spec).recount_lookups(run) if plan.spec.steps else {})

@@ -42,8 +42,7 @@ class List(JoinSyntax):
         taken = {name.lower() for name in (*lookup, *compiler.keys[alias])}
         for name in own:
             if name.lower() in taken:
-                message = f"the element's field {name!r} has the name of a column of {alias!r}"
-                compiler.fault(message, *place)
+                compiler.fault(f"the element's field {name!r} has the name of a column of {alias!r}", *place)
         id_columns = {name: lookup[name] for name in compiler.keys[alias] if name in lookup}
         shown = {name: k for name, k in lookup.items() if name not in id_columns and not incomparable(k)}
         element = build_struct(id_columns | own | shown)
