@@ -307,8 +307,7 @@ def _find_held(run: Inquiry, asked: Question, lost: DataFrame) -> DataFrame | No
     """Find keys that jobs upstream hold: the job; None where no job can hold any."""
     source, found = run.plan.spec.sources[asked.alias], []
     for job, theirs in _list_holders(run.workplace, run.plan.job.sources[asked.alias].table, asked.columns):
-        rows = read_quarantine(run, job, theirs)
-        if rows is not None:
+        if (rows := read_quarantine(run, job, theirs)) is not None:
             rows = drop_nulls(normalise.normalise_keys(rows.toDF(*asked.columns), source)).toDF(*asked.names)
             found.append(rows.join(lost, on=asked.names, how="left_semi").withColumn(_HOLDER, F.lit(job.job)))
     return unite(found).groupBy(*asked.names).agg(F.min(_HOLDER).alias(_HOLDER)) if found else None

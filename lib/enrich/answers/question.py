@@ -177,8 +177,7 @@ def _list_needed(
     if not is_widened:
         yield side.alias, lookups[side.alias]
     for step in steps:
-        word = JOINS[step.kind].explain_removal(step, lookups[step.alias].reason)
-        if word is not None:
+        if (word := JOINS[step.kind].explain_removal(step, lookups[step.alias].reason)) is not None:
             yield step.alias, replace(lookups[step.alias], reason=word)
     if live is None:
         yield side.alias, lookups[side.alias]

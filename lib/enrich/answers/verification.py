@@ -516,8 +516,7 @@ def _compare_columns(
             is_lost = value.isNull() & theirs.isNotNull()
             if back is not cast:
                 is_lost |= ~make_comparable(value.try_cast(was), was).eqNullSafe(make_comparable(theirs, was))
-        fresh = now.getField(fields[low].name)
-        same = make_comparable(fresh, kind).eqNullSafe(make_comparable(value, kind))
+        same = make_comparable(now.getField(fields[low].name), kind).eqNullSafe(make_comparable(value, kind))
         flags[low] = there & (~same | is_lost)
     change = F.when(then.isNull(), "added").when(now.isNull(), "gone")
     change = change.when(reduce(or_, flags.values()), "changed")

@@ -159,8 +159,7 @@ class Call:
         line = process.format_json_line(data)
         if self.file is not None:
             self.file.write(line)
-        shown = line if self.output == "json" else text
-        if shown is not None:
+        if (shown := line if self.output == "json" else text) is not None:
             process.say_result(shown)
 
 

@@ -162,15 +162,13 @@ def _write(session: SparkSession, label: str, table: OpenTable, changed: Changed
     actions, count = marked._1(), int(marked._2().apply("numModifiedRows"))
     if count != changed.replaced:
         raise Conflict(f"{count} rows of {label} would go, and {changed.replaced} were compared", hint="run again")
-    rows = list_written_rows(table, changed)
-    if rows is not None:
+    if (rows := list_written_rows(table, changed)) is not None:
         actions = actions.concat(transaction.writeFiles(rows._jdf))
     pass_point("positions.written")
     actions = actions.concat(helper.createSetTransaction(spark, log, nothing))
     transaction.registerSQLMetrics(spark, _count_rows(session, changed))
     empty = make_sequence(jvm)
-    operation = delta.DeltaOperations.Merge(nothing, nothing, nothing, nothing, empty, empty, empty)
-    transaction.commit(actions, operation)
+    transaction.commit(actions, delta.DeltaOperations.Merge(nothing, nothing, nothing, nothing, empty, empty, empty))
 
 
 def list_written_rows(table: OpenTable, changed: Changed) -> DataFrame | None:

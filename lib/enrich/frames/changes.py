@@ -76,9 +76,10 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec, keep: Keep) -> NetC
         F.count_if(~is_null & (F.col(WEIGHT) < 0)),
         F.count_if(~is_null & (F.col(_COME) > 1)),
     )
-    (_, count, nulls, null_images, *moves), ranges = columns.count_with_ranges(every, names, *counts)
+    found, ranges = columns.count_with_ranges(every, names, *counts)
+    _, count, nulls, null_images, come, grown, shrunk, crowded = found
     keys = every.where(~is_null).select(*names, WEIGHT)
-    return NetChanges(images, keys, count, nulls, null_images, *moves, ranges)
+    return NetChanges(images, keys, count, nulls, null_images, come, grown, shrunk, crowded, ranges)
 
 
 @dataclass(frozen=True)

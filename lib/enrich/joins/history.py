@@ -219,8 +219,7 @@ def _read_times(run: Run, spec: HistorySpec, span: Span) -> Mapping[int, int]:
     known = tables.read_commits(tables.open_log(run.plan.tables[spec.driving].uri))
     first = span.start if span.whole or span.compares else span.start + 1
     versions = range(first, run.plan.window[spec.driving].to + 1)
-    lacking = [version for version in versions if version not in known]
-    if lacking:
+    if lacking := [version for version in versions if version not in known]:
         raise _refuse_forgotten(spec, lacking[0])
     return {version: known[version] for version in versions}
 

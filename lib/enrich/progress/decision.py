@@ -258,8 +258,7 @@ def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -
                 f" --allow-gap: `{hints.run(name, replace(opened.asked, allow_gap=True))}`",
             )
         versions[alias] = found
-        ranges = [each for each in (more, None if remembers else apart.get(alias)) if each is not None]
-        if ranges:
+        if ranges := [each for each in (more, None if remembers else apart.get(alias)) if each is not None]:
             again[alias] = tuple(dict.fromkeys(ranges))
     mode = REPLAY if options.since and options.until else INCREMENTAL
     span = None

@@ -52,8 +52,7 @@ def read_options(
         raise ConfigError("--full-refresh computes every row, so --since has no effect", hint="leave one of them out")
     for option, asked in (("--since", found.since), ("--until", found.until)):
         _check(option, asked, jobs)
-        told = [spell(alias, each) for alias, each in asked.items() if isinstance(each, datetime)]
-        if told:
+        if told := [spell(alias, each) for alias, each in asked.items() if isinstance(each, datetime)]:
             log.info("%s is %s", option, ", ".join(told))
     return found
 
@@ -95,8 +94,7 @@ def read_moment(option: str, text: str, now: datetime, whole: str) -> Moment | N
     if found := _VERSION.fullmatch(text):
         return int(found[1])
     try:
-        seconds = parse_duration(text)
-        if seconds is not None:
+        if (seconds := parse_duration(text)) is not None:
             return now - timedelta(seconds=seconds)
         if _TIME.fullmatch(text):
             at = datetime.fromisoformat(text)

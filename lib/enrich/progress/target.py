@@ -137,8 +137,7 @@ def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
         version, operation = int(entry["version"]), str(entry.get("operation", ""))
         if below is not None and version > below:
             continue
-        record = cursor.read_record(entry, job)
-        if record is not None:
+        if (record := cursor.read_record(entry, job)) is not None:
             return _Walked(entries, tuple(others), below is not None, unclear, record, version, cursor.find_base(entry))
         named = str((entry.get("operationParameters") or {}).get("version"))
         if operation == "RESTORE" and named.isdigit():

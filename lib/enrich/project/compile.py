@@ -365,8 +365,7 @@ class Compiler:
     def refer(self, alias: str, text: str, key: str, *option: str | int) -> None:
         """Read an expression that says which row of a lookup is meant, and compare its type with the column's."""
         place = ("join", alias, *option)
-        expression = self.expression(text, *place)
-        if expression is not None:
+        if (expression := self.expression(text, *place)) is not None:
             self.referring.setdefault(alias, []).append(expression)
             self.check_types(alias, (text, self.type_of(expression, *place)), key, place)
 

@@ -355,8 +355,7 @@ class _Resolver:
     def _find_part(self, path: Path) -> _Mark | None:
         """Return which part of the job's key a column is, and of which members."""
         if path[0] == "key":
-            names = self.key[self.driving]
-            return (names.index(path[1]) if len(path) > 1 else 0), frozenset(self.members)
+            return (self.key[self.driving].index(path[1]) if len(path) > 1 else 0), frozenset(self.members)
         if path[0] not in self.members or len(path) != 2:
             return None
         folded = [name.lower() for name in self.key[path[0]]]

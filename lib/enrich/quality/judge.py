@@ -261,8 +261,7 @@ def judge(
     labels: dict[int, Labels | gx.RuleError] = label_rows(rows, [rule for rule in counted if not rule.spec.measured])
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in counted if (CHANGED if whole else rule.judged_scope) == scope]
-        chosen = [rule for rule in chosen if rule.index not in found]
-        if chosen:
+        if chosen := [rule for rule in chosen if rule.index not in found]:
             frame = rows if scope == CHANGED else published(None)
             own = dict(labels)  # what measures the rows first is labelled for this frame alone
             said, _ = count_rules([(frame, 1)], chosen, own)
@@ -286,8 +285,7 @@ def judge(
     marks = [F.when(each.failing(), F.lit(rule.label)) for rule, each in labelled if isinstance(each, Labels)]
     reasons = F.array_distinct(F.array_compact(F.array(*marks).cast("array<string>"))) if quarantining else None
     for scope in (CHANGED, TARGET):
-        chosen = [rule for rule in others if rule.scope == scope]
-        if chosen:
+        if chosen := [rule for rule in others if rule.scope == scope]:
             found.update(gx.judge_whole(rows if scope == CHANGED else published(reasons), chosen))
     scanned = {rule.index for rule in suite.rules if rule.judged_scope == TARGET and rule not in open_rules}
     said_of = {index: replace(each, scanned=scans and index in scanned) for index, each in found.items()}

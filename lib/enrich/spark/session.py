@@ -207,8 +207,7 @@ def _require_delta(session: SparkSession) -> None:
     if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
         return  # Delta is built in there, under other class names
     extensions = session.conf.get("spark.sql.extensions", "") or ""
-    catalog = session.conf.get("spark.sql.catalog.spark_catalog", "")
-    if EXTENSION not in extensions.split(",") or catalog != CATALOG:
+    if EXTENSION not in extensions.split(",") or session.conf.get("spark.sql.catalog.spark_catalog", "") != CATALOG:
         hint = f"start it with spark.sql.extensions={EXTENSION} and spark.sql.catalog.spark_catalog={CATALOG}"
         raise EnvironmentFault("the active Spark session is not set up for Delta", hint=hint)
     jvm: Any = session._jvm

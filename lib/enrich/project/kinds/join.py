@@ -116,8 +116,7 @@ def _write(spec: JoinSpec, members: Iterable[str], text: str) -> str:
     for place, path in reading.columns.items():
         behind = place + 2 * len(reading.paths[place]) - 1
         if path[0] == "key" and spec.has_key:
-            names = [name.lower() for name in spec.key_columns]
-            part = names.index(path[1].lower()) if len(path) > 1 else 0
+            part = [each.lower() for each in spec.key_columns].index(path[1].lower()) if len(path) > 1 else 0
             named = reading.name_field(place, behind, reading.paths[place][-1])
             instead[place] = behind, _write_key(spec, members, part) + named
         else:
