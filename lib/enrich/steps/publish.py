@@ -180,7 +180,8 @@ def _stage_quarantine(
         counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
         found = replace(found, inserted=counted.inserted)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
-    if found.is_empty and not replaces and (before is None or (before.present is not None and not before.is_edited)):
+    is_known = before is None or (before.present is not None and not before.is_edited)
+    if found.is_empty and not replaces and is_known:
         return None, held
     staged = found.rows.withColumn(RUN_ID_COLUMN, F.lit(plan.run_id))
     whole = staged.select(*[F.col(quote(name)) for name in (*names, RUN_ID_COLUMN)]) if replaces else None
