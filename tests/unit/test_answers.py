@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from enrich.answers.near_misses import suggest_lines
 from enrich.answers.reasons import JoinKeys, KeyReport, Reason, Suggestion, Why, format_answer, format_keys
+from enrich.operations.loading import load_project
 from enrich.project.models import Job
+from kit.project import write_project
 
 NEAR = Reason("near_miss", kind="invisible", found="\u200bu1\x1b[31m\u202e\n")
 
@@ -65,6 +69,18 @@ def test_the_json_of_a_report_holds_no_keys() -> None:
                 "suggestion": {"normalise": ["trim"], "heals": 2, "lines": {"m": "m: {}"}},
             }
         ],
+    }
+
+
+def test_the_suggested_line_is_of_the_source_that_the_file_has(tmp_path: Path) -> None:
+    query = "query: |\n  SELECT p.id, q.x FROM people AS p LEFT JOIN others AS q ON p.id = q.id\n"
+    sources = "sources: {people: {table: t, key: id}, others: {table: u, key: id}}\n"
+    files = {"conf/dev.yml": "lake: ./lake\n", "jobs/j.yml": f"job: j\n{sources}{query}target: {{table: out}}\n"}
+    job = load_project(write_project(tmp_path, files)).jobs["j"]
+    lines = suggest_lines(job, ["p", "q"], ["trim"])
+    assert lines == {
+        "p": "people: {table: t, key: id, normalise: [trim]}",
+        "q": "others: {table: u, key: id, normalise: [trim]}",
     }
 
 

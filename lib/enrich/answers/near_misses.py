@@ -30,6 +30,7 @@ from enrich.progress.decision import make_plan
 from enrich.progress.plan import FULL_REFRESH, Options
 from enrich.project.models import Job
 from enrich.project.project import Project
+from enrich.project.querynames import list_sources
 from enrich.steps.run import Run
 
 KINDS = {
@@ -172,5 +173,5 @@ def suggest_lines(job: Job, aliases: Sequence[str], steps: Collection[str]) -> d
         line |= source.model_dump(exclude={"table", "key", "normalise"}, exclude_defaults=True, mode="json")
         line["normalise"] = [each for each in NORMALISERS if each in {*source.normalise, *steps}]
         text = yaml.safe_dump(line, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
-        lines[alias] = f"{alias}: {text.strip()}"
+        lines[alias] = f"{list_sources(job)[alias]}: {text.strip()}"
     return lines

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from enrich.base.schemas import find
 from enrich.base.words import did_you_mean
 from enrich.project.expressions.functions import SEPARATORS, UNITS, split_words
 from enrich.project.expressions.lexer import ExpressionError, Token, cut
@@ -273,7 +274,7 @@ class _Reader:
 
     def __init__(self, query: Query, sources: Collection[str]) -> None:
         self.query = query
-        self.sources = {name.lower(): name for name in sources}
+        self.sources = sources
         self.tokens = _cut(query.text)
         self.at = 0
         self._has_groups = ("group", "by") in pairwise(token.lower for token in self.tokens)
@@ -549,9 +550,9 @@ class _Reader:
         shown = ".".join(parts)
         if self.look() == "(":
             self.fail(f"{token.text}(...) is not possible in FROM, which names tables", token)
-        source = self.sources.get(shown.lower()) if len(parts) == 1 else None
+        source = find(shown, self.sources) if len(parts) == 1 else None
         if source is None:
-            near = did_you_mean(shown, self.sources.values()) or "; add it to 'sources', or to tables.yml"
+            near = did_you_mean(shown, self.sources) or "; add it to 'sources', or to tables.yml"
             raise QueryFault(token.start, f"{shown!r} is not a source of this job{near}")
         self._refuse_behind_table()
         is_named = self.take("as")

@@ -723,11 +723,19 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
     keys = {alias: list_names(tree.mapping("sources", alias).get("key")) for alias in sources}
     used = {each.source for each in query.named}
     if not all(keys[alias] for alias in used):  # a fault of its own, which the model tells
-        return replace(tree, value={"from": query.named[0].source, **root}), []
+        first = query.named[0].source
+        join = {each: {"kind": "foreign_key", "on": [*keys[each]] or ["key"]} for each in used - {first}}
+        return replace(tree, value={"from": first, "join": join, **root}), []
     meaning = _Resolver(query, sources, keys, None, at_a_glance=True).resolve()
     if meaning.faults:
         return tree, _place(meaning.faults, tree, text)
     rest = {name: value for name, value in sources.items() if name not in used}
+    taken = {each.alias.lower(): each for each in query.named}
+    said = "the source {!r} is not in FROM, where {!r} is the alias of {!r}; remove it, or choose another alias"
+    for name, other in ((name, taken[name.lower()]) for name in rest if name.lower() in taken):
+        faults.append(Fault(said.format(name, other.alias, other.source), tree.at("sources", name)))
+    if faults:
+        return tree, faults
     value = {**root, **meaning.parts, "sources": {**meaning.parts["sources"], **rest}}
     whole = (tree.name, value, tree.lines, tree.texts, tree.blocks, tree.elsewhere)
     return QueryTree(*whole, file=tree, query=query, places=meaning.places), []

@@ -90,6 +90,33 @@ def test_from_names_tables_that_no_source_lists(tmp_path: Path) -> None:
     assert load(tmp_path, own).sources["m"].table == "other"  # an alias of the job comes first
 
 
+def test_an_alias_of_the_query_is_no_other_source(tmp_path: Path) -> None:
+    """What the job would read is the table that the query names, never one that has the alias for its name."""
+    said = "the source {} is not in FROM, where {} is the alias of {}; remove it, or choose another alias"
+    unused = QUERY.replace("query:", "sources: {m: {table: old, key: merchant_id}}\nquery:")
+    assert faults_of(write(tmp_path, unused)) == [("jobs/wide.yml:2", said.format("'m'", "'m'", "'merchants'"))]
+    driving = QUERY.replace("query:", "sources: {P: {table: old, key: product_id}}\nquery:")
+    assert faults_of(write(tmp_path, driving)) == [("jobs/wide.yml:2", said.format("'P'", "'p'", "'products'"))]
+
+
+def test_from_takes_the_name_as_it_is_written_first(tmp_path: Path) -> None:
+    other = "sources: {Merchants: {table: other, key: merchant_id}}\nquery:"
+    both = QUERY.replace("query:", other)
+    with_both = both.replace("  LEFT JOIN", "  LEFT JOIN Merchants AS o ON p.merchant_id = o.merchant_id\n  LEFT JOIN")
+    tables = {alias: each.table for alias, each in load(tmp_path, with_both).sources.items()}
+    assert tables == {"p": "shop.products_raw", "o": "other", "m": "merchants"}
+    either = with_both.replace("merchants AS m", "MERCHANTS AS m")
+    assert [place for place, _ in faults_of(write(tmp_path, either))] == ["jobs/wide.yml:7:13"]
+
+
+def test_a_source_without_its_key_is_the_only_fault(tmp_path: Path) -> None:
+    job = QUERY.replace("query:", "sources:\n  products: {table: p, keys: product_id}\nquery:")
+    assert faults_of(write(tmp_path, job, TABLES.replace("products:", "others:"))) == [
+        ("jobs/wide.yml:3", "'key' is missing in 'sources.products'"),
+        ("jobs/wide.yml:3", "unknown key 'keys'; did you mean 'key'?"),
+    ]
+
+
 def test_a_fault_is_at_its_line_in_its_file(tmp_path: Path) -> None:
     assert faults_of(write(tmp_path, QUERY.replace("merchants AS", "merchant AS"))) == [
         ("jobs/wide.yml:5:13", "'merchant' is not a source of this job; did you mean 'merchants'?")
