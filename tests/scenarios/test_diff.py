@@ -124,6 +124,10 @@ def test_with_another_deployment_both_targets_are_taken_as_they_stand(shop: Lab,
     (shop.home / "conf" / "prod.yml").write_text(conf.replace("lake: ./lake", "lake: ./other"))
     with pytest.raises(enrich.EnrichError, match="there is no table at"):
         diff(shop, other="prod")
+    for name in ("consents", "accounts"):
+        shutil.copytree(shop.home / "lake" / name, shop.home / "other" / name)
+    assert "`enrich --target prod run customers`" in call("diff", "customers", "--with", "prod").stderr
+    shutil.rmtree(shop.home / "other")
     shutil.copytree(shop.home / "lake", shop.home / "other")
     assert diff(shop, other="prod").exit_code == 0
     shop.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
@@ -135,6 +139,16 @@ def test_with_another_deployment_both_targets_are_taken_as_they_stand(shop: Lab,
     ended = call("diff", "customers", "--with", "prod", "--output", "json")
     assert (ended.exit_code, json.loads(ended.stdout)) == (6, found.to_dict())
     assert call("diff", "customers", "--with", "nowhere").exit_code == 2
+    shop.job(JOB.replace("{id: consents.id", "{no: consents.id"))
+    found = diff(shop, other="prod")  # neither target has that column
+    assert (found.compared, rows(found), found.exit_code) == (False, (2, 3, 0), 6)
+
+
+def test_an_alias_that_was_renamed_reads_the_versions_that_the_target_contains(shop: Lab) -> None:
+    shop.drop("consents", "id = 'u1'")
+    shop.job(JOB.replace("consents: {", "c: {").replace("consents.id", "c.id").replace("from: consents", "from: c"))
+    found = diff(shop)
+    assert (rows(found), found.versions) == ((0, 0, 0), {"c": 1, "accounts": 1})
 
 
 FIRST_ADDRESS = """\

@@ -420,10 +420,12 @@ def diff(
 
         old, known = _read_written(opened, session), dict[str, Any](deployment=project.deployment)
         if other is not None:
-            there = Workplace(load_project(project.dir, target=other), [name], Options(dry_run=True), given=session)
-            found = there.open_job(there.project.jobs[name], as_recorded=True)
-            known |= {"with_deployment": other, "with_version": require_target(found).version}
-            return _tell_columns(opened, old, _read_written(found, session), show_keys, known)
+            with context.work_at(other):  # what has to be done there first
+                there = Workplace(load_project(project.dir, target=other), [name], Options(dry_run=True), given=session)
+                found = there.open_job(there.project.jobs[name], as_recorded=True)
+                known |= {"with_deployment": other, "with_version": require_target(found).version}
+                theirs = _read_written(found, session)
+            return _tell_columns(opened, old, theirs, show_keys, known)
         plan = decide_comparison(opened)
         if plan.judging_suite is not None:
             require_extra(EXPECTATIONS)
@@ -491,7 +493,7 @@ def _compare_columns(
         columns[low] = {"name": name, "change": what, "before": before, "after": after, "rows": None}
     parts = [name.lower() for name in (*identity.left, *identity.right)]
     known = {"compared": False, "columns": [*columns.values()], "added": 0, "gone": 0, "changed": 0}
-    if any(columns[low]["change"] is not None for low in parts):
+    if any(low not in columns or columns[low]["change"] is not None for low in parts):
         return known | {"added": new.count(), "gone": old.count()}
 
     def pack(rows: DataFrame, row: str) -> DataFrame:

@@ -231,7 +231,8 @@ class Workplace:
                 raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
         target, place = self.target(job)
         if as_recorded:
-            until = {alias: mark.to for alias, mark in target.marks.items() if alias in latest}
+            ends = {mark.table_id: mark.to for mark in target.marks.values()}  # an alias may have got another name
+            until = {alias: ends[table.table_id] for alias, table in latest.items() if table.table_id in ends}
         else:
             until = window.find_versions(job.job, latest, "--until", options.until)
             for alias, end in until.items():
