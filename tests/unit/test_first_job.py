@@ -147,10 +147,24 @@ def test_in_a_project_tables_are_named_as_its_lake_has_them(tmp_path: Path, monk
     job = enrich.load_project(home).jobs["tags_with_sides_far"]
     assert [source.table for source in job.sources.values()] == ["tags", "./more/sides", str(tmp_path / "far")]
     (home / "jobs" / "tags_with_sides_far.yml").unlink()
-    (home / "tables.yml").write_text("words: {table: tags, key: tag_id}\ntags: {table: sides, key: tag_id}\n")
-    write_first_job(["words"], None, "dev")
+    (home / "tables.yml").write_text("tags: {table: sides, key: tag_id}\n")
+    write_first_job(["lake/tags"], None, "dev")
     (source,) = enrich.load_project(home).jobs["tags_checked"].sources.values()
     assert source.table == "./lake/tags", "in a job, the name is another table"
+
+
+@pytest.mark.parametrize("named", ["words", "lake/tags"])
+def test_what_tables_yml_says_of_a_table_is_not_said_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
+    put(tmp_path, tags=TAGS)
+    said = "words: {table: tags, key: label, columns: {tag_id: {private: true}}}\n"
+    write_project(tmp_path, {"conf/dev.yml": CONF, "tables.yml": said})  # and no jobs/ yet
+    monkeypatch.chdir(tmp_path)
+    write_first_job([named], None, "dev")
+    assert "  words: {table: words}\n" in (tmp_path / "jobs" / "words_checked.yml").read_text()
+    (source,) = enrich.load_project(tmp_path).jobs["words_checked"].sources.values()
+    assert (source.table, source.key, source.columns["tag_id"].private) == ("tags", ("label",), True)
 
 
 def test_a_composite_key_is_found(tmp_path: Path) -> None:

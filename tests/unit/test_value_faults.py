@@ -6,10 +6,13 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 import enrich
 from enrich.base.failures import INSTEAD, find_value_fault
+from enrich.operations.workplace import Workplace
 from enrich.project.expressions import FUNCTIONS
 from enrich.project.models import explain_value_fault
 from kit.project import CONF, write_project
@@ -88,6 +91,36 @@ def test_the_expression_is_found(tmp_path: Path, error: _Thrown, lines: list[int
     assert helps in str(found)
     assert "`enrich run j --full-refresh`" in str(found)
     assert CANARY not in str(found)
+
+
+QUERY = """\
+job: j
+sources: {orders: {table: orders, key: id}}
+query: |
+  SELECT o.*,
+    upper(x) AS u,
+    CAST(x AS INT) AS n
+  FROM orders AS o
+  WHERE CAST(x AS DATE) > DATE '2024-01-01'
+target: {table: t}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        ("CAST(o.`x` AS INT)", "jobs/j.yml:6:5", "column 'n'"),
+        ("CAST(o.`x` AS DATE)", "jobs/j.yml:8:9", "'where'"),
+    ],
+)
+def test_the_expression_of_a_query_is_found(tmp_path: Path, text: str, place: str, what: str) -> None:
+    """Spark has the names written out, and a star tells its columns only over the tables."""
+    home = write_project(tmp_path / "p", {"conf/dev.yml": CONF, "jobs/j.yml": QUERY})
+    write_deltalake(str(home / "lake" / "orders"), pa.table({"id": [1], "x": ["1"]}))
+    project = enrich.load_project(home)
+    thrown = _Thrown("CAST_INVALID_INPUT", "22018", _Place(text, 0))
+    found = Workplace(project, ["j"]).describe(project.jobs["j"], thrown)
+    assert str(found).startswith(f"{place}: {what} of job 'j' cannot be computed")
 
 
 def test_a_sum_that_overflows_is_told_from_other_aggregates(tmp_path: Path) -> None:

@@ -43,12 +43,9 @@ def current() -> tuple[str | None, str | None]:
 
 @contextmanager
 def work_at(target: str, directory: Path | None = None) -> Iterator[None]:
-    """Let the commands in messages that are made inside be for a deployment, and for a project that was named.
-
-    Without ``directory`` it is the project that they are for already.
-    """
-    before = shlex.split(command.get())[1:3] if directory is None else ["--project-dir", str(directory.absolute())]
-    place = before if "--project-dir" in before else []
+    """Let the commands in messages that are made inside be for a deployment, and for a project that was or is named."""
+    told = shlex.split(command.get()) if directory is None else ["", "--project-dir", str(directory.absolute())]
+    place = told[1:3] if "--project-dir" in told else []
     token = command.set(shlex.join(["enrich", *place, *(["--target", target] if target != "dev" else [])]))
     try:
         yield

@@ -25,6 +25,7 @@ from enrich.init import format_schemas, write_files
 from enrich.operations.loading import load_project
 from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.project.kinds.join import spell_name
+from enrich.project.kinds.syntax import list_names
 from enrich.project.models import Settings
 from enrich.project.project import Project, find_project
 from enrich.project.querynames import NO_TABLES
@@ -60,12 +61,17 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     """
     project, files = _open_project(references, directory, target)
     places = {_locate(project, text): text for text in references}
-    found, taken = list[KnownTable](), set[str]()
-    for place in places:
-        end = place.rstrip("/").rpartition("/")[2]
-        is_bare = re.fullmatch(r"\w[\w-]*", end) is not None and project.location(project.resolve(end)) == place
-        reference = end if is_bare else place if "://" in place else _shorten(place, project.dir)
-        found.append(read_table(_name_alias(end, taken), reference, place))
+    found, taken, declared = list[KnownTable](), set[str](), project.tables.mapping()
+    names = {identify(project.location(project.resolve(name))): name for name in declared}
+    for place, text in places.items():
+        end = text if text in declared else names.get(identify(place)) or place.rstrip("/").rpartition("/")[2]
+        is_name = end in declared or re.fullmatch(r"\w[\w-]*", end) is not None
+        is_name = is_name and identify(project.location(project.resolve(end))) == identify(place)
+        reference = end if is_name else place if "://" in place else _shorten(place, project.dir)
+        table, told = read_table(_name_alias(end, taken), reference, place), project.tables.mapping(reference)
+        key = list_names(told.get("key")) or table.key
+        versions, basis = (table.versions, table.basis) if key == table.key else (None, "tables.yml says its key")
+        found.append(replace(table, key=key, versions=versions, basis=basis, declared=tuple(told)))
     notes, commands, left = [table.note for table in found if table.note], list[str](), list[str]()
     if any(table.paths for table in found):  # first a row for each event: only a column of its own can be a key
         jobs = {f"{table.alias}_events": (table, list[Link]()) for table in found if table.paths}
@@ -112,7 +118,7 @@ def _name_alias(text: str, taken: set[str]) -> str:
 def _open_project(references: Sequence[str], directory: Path | None, target: str) -> tuple[Project, dict[str, str]]:
     """Return the project to write into, without its jobs, and the files that it needs if it is a new one."""
     try:
-        home = find_project(directory)
+        home = find_project(directory, needs_jobs=False)
     except ConfigError:
         home = (directory or Path()).absolute()
         first = Path(os.path.abspath(references[0]))  # noqa: PTH100 - `..` goes, links stay
@@ -263,6 +269,7 @@ class KnownTable:
     end: str = ""  # of versions: the time up to which they hold
     is_inclusive: bool = False  # whether they hold at that time, too
     gone: str = ""  # of versions: when one says that the thing does not exist, with {} for the alias
+    declared: tuple[str, ...] = ()  # what tables.yml says of it
     holds: str = "true"  # when a row ``v`` holds at the moment ``q.t``, in SQL
 
 

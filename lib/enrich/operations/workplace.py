@@ -35,6 +35,7 @@ from enrich.project.kinds import JOBS
 from enrich.project.kinds.syntax import IDENTITY
 from enrich.project.models import Job, explain_value_fault
 from enrich.project.project import Project, find_edges
+from enrich.project.querynames import rewrite
 from enrich.project.suitefiles import check_columns
 
 if TYPE_CHECKING:
@@ -273,6 +274,9 @@ class Workplace:
     def describe(self, job: Job, error: Exception) -> EnrichError:
         """Return what a job ends with, as ``describe_error``; a full refresh of a history may be refused."""
         if not isinstance(error, EnrichError) and (fault := find_value_fault(error)) is not None:
+            with suppress(EnrichError):  # the texts that Spark has got
+                columns = {alias: self.table(source.table).columns for alias, source in job.sources.items()}
+                job = rewrite(job, columns) if job.query else job
             return explain_value_fault(job, fault)
         known = describe_error(error, job.job)
         if isinstance(known, RefreshNeeded) and job.remembers:

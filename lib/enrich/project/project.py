@@ -167,13 +167,14 @@ def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool
             return start
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(f"the project directory cannot be read: {type(error).__name__}") from None
-    if path is None:
+    missing = [f"{part}/" for part in ("jobs", "conf") if not (start / part).is_dir()]
+    if path is None and len(missing) > 1:
         message = f"no project here: neither {start} nor a directory above it has jobs/ and conf/"
         raise ConfigError(message, hint=f"change into a project, give --project-dir DIR, or run `{hints.init()}`")
-    missing = "no such directory"
-    if start.is_dir():
-        missing = " and ".join(f"{part}/" for part in ("jobs", "conf") if not (start / part).is_dir()) + " is missing"
-    raise ConfigError(f"{start} is not a project: {missing}", hint=f"run `{hints.init(str(start))}` to make one")
+    said = f"{' and '.join(missing)} is missing" if start.is_dir() else "no such directory"
+    first = {"jobs/": "write jobs/<job>.yml", "conf/": "write conf/dev.yml with 'lake: ./lake'"}
+    hint = first.get(" ".join(missing)) or f"run `{hints.init(str(start))}` to make one"
+    raise ConfigError(f"{start} is not a project: {said}", hint=hint)
 
 
 @dataclass
