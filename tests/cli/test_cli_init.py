@@ -114,7 +114,16 @@ def test_init_does_not_mix_into_a_project(call: Call, bare_project: Path) -> Non
     assert (bare_project / "jobs" / "customers.yml").read_text() == JOB
 
 
-@pytest.mark.parametrize("name", ["shop", "shop/conf"])
+@pytest.mark.parametrize("name", ["shop [1]", "100%25 shop"])
+def test_where_delta_rs_cannot_write_nothing_is_written(call: Call, tmp_path: Path, name: str) -> None:
+    for command in ("init", "demo"):
+        result = call(command, tmp_path / name)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert name in result.stderr
+        assert not files_below(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["shop", "shop/conf", "shop/lake"])
 def test_a_file_in_the_place_of_a_directory_is_named(call: Call, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
@@ -122,6 +131,7 @@ def test_a_file_in_the_place_of_a_directory_is_named(call: Call, tmp_path: Path,
     result = call("init", tmp_path / "shop")
     assert result.exit_code == 2
     assert f"{path} is a file, where a directory is needed" in result.stderr
+    assert list(files_below(tmp_path)) == [name]
 
 
 def test_other_files_stay_and_so_does_gitignore(call: Call, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from enrich.base.errors import ConfigError
 from enrich.base.failures import EXPECTATIONS, SPARK, require_extra
 from enrich.operations.loading import load_project
 from enrich.project.project import Project
+from enrich.project.settings import resolve_directory
 from enrich.report import write_latest
 from enrich.testing.differ import write_cell
 from enrich.testing.lake import Lake
@@ -267,6 +268,7 @@ def start_over(directory: Path, jobs: Collection[str] | None = None) -> Path:
     something that is not an earlier demo is a ConfigError.
     """
     directory = directory.absolute()
+    resolve_directory("./lake", directory)  # refuses what delta-rs cannot open
     marker = directory / MARKER
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
         raise _refuse(directory, "is not a directory")

@@ -13,6 +13,7 @@ from enrich.base.errors import ConfigError
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.syntax import JoinSyntax
 from enrich.project.models import Job, Join, Settings, Tables, keys_of
+from enrich.project.settings import resolve_directory
 from enrich.project.yamlfile import read_tree
 from enrich.report.models import finish_schema
 from enrich.testing.lake import Lake
@@ -57,8 +58,11 @@ def write_project(directory: Path) -> list[str]:
         listed = ", ".join(map(str, found))
         message = f"this directory has files of a project already: {listed}; nothing was written"
         raise ConfigError(message, hint=_ELSEWHERE)
-    write_files(directory, files)
     tables, lake = read_tree(_TABLES, _TABLES.name).mapping(), directory / "lake"
+    resolve_directory("./lake", directory.absolute())  # where delta-rs cannot write, nothing is written
+    if lake.exists() and not lake.is_dir():
+        raise ConfigError(f"{lake} is a file, where a directory is needed; nothing was written")
+    write_files(directory, files)
     made = {name: table for name, table in tables.items() if not (lake / name).exists()}
     for name, table in made.items():
         Lake(lake).create(name, **table)

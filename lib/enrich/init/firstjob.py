@@ -27,7 +27,7 @@ from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.project.kinds.join import spell_name
 from enrich.project.kinds.syntax import list_names
 from enrich.project.models import Settings
-from enrich.project.project import Project, find_project
+from enrich.project.project import MISNAMED, Project, find_project
 from enrich.project.querynames import NO_TABLES
 from enrich.project.settings import load_settings
 from enrich.project.yamlfile import read_tree, resolve_scalar
@@ -140,6 +140,8 @@ def _open_project(references: Sequence[str], directory: Path | None, target: str
     found, faults = load_settings(read_tree(home / name, name), home, os.environ)
     if found is None:
         raise ConfigError.of(faults)
+    if (home / MISNAMED).exists():
+        raise ConfigError(f"{home / MISNAMED} is not read", hint=f"rename it to {NO_TABLES.name}")
     there, told = home / NO_TABLES.name, NO_TABLES
     return Project(home, target, found, {}, {}, (), read_tree(there, told.name) if there.exists() else told), files
 

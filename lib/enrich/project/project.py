@@ -31,6 +31,7 @@ from enrich.project.suitefiles import load_suite
 from enrich.project.yamlfile import Tree, read_tree
 
 _YAML = (".yml", ".yaml")
+MISNAMED = "tables.yaml"
 _BARE = re.compile(r"\w[\w-]*")
 _MORE = re.compile(r"(.{500}).+", re.DOTALL)
 
@@ -232,6 +233,8 @@ class _Reader:
     def tables(self) -> tuple[Tree, list[Fault]]:
         """Return what tables.yml says, if there is one, and its faults."""
         name = NO_TABLES.name
+        if os.path.lexists(self.base / MISNAMED):
+            self.faults.append(Fault(f"is not read; rename it to {name}", MISNAMED))
         if not os.path.lexists(self.base / name) or (tree := self.tree(name)) is None:
             return NO_TABLES, []
         known, first = tree.mapping(), dict[str, str]()

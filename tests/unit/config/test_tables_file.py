@@ -9,6 +9,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType
+from enrich.init.firstjob import write_first_job
 from enrich.operations.loading import load_project
 from enrich.project.compile import compile_job, list_private_columns
 from enrich.project.models import Job
@@ -88,6 +89,14 @@ def test_from_names_tables_that_no_source_lists(tmp_path: Path) -> None:
         "m.merchant_id", "m.x"
     )
     assert load(tmp_path, own).sources["m"].table == "other"  # an alias of the job comes first
+
+
+def test_the_file_has_one_name(tmp_path: Path) -> None:
+    home = write(tmp_path, JOIN)
+    (home / "tables.yml").rename(home / "tables.yaml")
+    assert faults_of(home) == [("tables.yaml", "is not read; rename it to tables.yml")]
+    with pytest.raises(ConfigError, match=r"tables\.yaml is not read; rename it to tables\.yml"):
+        write_first_job(["merchants"], home, "dev")
 
 
 def test_an_alias_of_the_query_is_no_other_source(tmp_path: Path) -> None:
