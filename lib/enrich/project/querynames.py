@@ -23,6 +23,7 @@ from enrich.project.expressions import explain_constant, fold_path, read_tokens
 from enrich.project.expressions.lexer import MAX_BYTES, ExpressionError, Token, locate, tokenize
 from enrich.project.expressions.reading import KEYWORDS, Reading, list_nodes, place_of
 from enrich.project.kinds.group import cut_aggregates, name_aggregate
+from enrich.project.kinds.join import spell_name
 from enrich.project.kinds.syntax import list_names
 from enrich.project.query import (
     Item,
@@ -622,7 +623,7 @@ def _unite(marks: Sequence[_Mark | None]) -> _Mark | None:
 
 def _write_path(path: Path) -> str:
     """Write a path as an expression of a job."""
-    return path[1] if path[0] == _WRITTEN else ".".join((path[0], *map(quote, path[1:])))
+    return path[1] if path[0] == _WRITTEN else ".".join((spell_name(path[0]), *map(quote, path[1:])))
 
 
 def _list_paths(columns: set[Path]) -> str:

@@ -16,6 +16,7 @@ from enrich.base.spec import CompiledJob
 from enrich.operations.loading import load_project
 from enrich.project.checks import check_job
 from enrich.project.compile import check_file, compile_job
+from enrich.project.expressions.reading import KEYWORDS
 from enrich.project.kinds import JOBS
 from enrich.project.kinds.group import GroupSpec
 from enrich.project.models import Job
@@ -106,6 +107,35 @@ def test_a_query_is_the_job_beside_it(entry: dict[str, Any]) -> None:
     assert again is not None
     if "select" in wanted:
         assert again.meaning == same.meaning, text
+
+
+WORDS = sorted(KEYWORDS | {"left", "join", "where", "limit", "values", "lateral", "using", "on", "group"})
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_an_alias_may_be_a_word_of_sql(word: str) -> None:
+    """The query that a job prints is the job, under any alias that its file may have."""
+    known = {name: {"key": "id", "columns": {"id": "int", "f": "int"}} for name in ("t", word, "o")}
+    select, refer = {"id": "o.id", "f": f"`{word}`.f + 1"}, {"kind": "foreign_key", "on": "o.f", "how": "left"}
+    jobs: list[dict[str, Any]] = [
+        {"from": "o", "join": {word: refer}, "select": select},
+        {"from": "o", "join": {word: {"kind": "table", "how": "full"}}, "select": {**select, "id": "key"}},
+        {
+            "kind": "group",
+            "from": word,
+            "group": {"by": f"`{word}`.f"},
+            "select": {"f": f"`{word}`.f", "n": "count(*)"},
+        },
+    ]
+    for parts in jobs:
+        aliases = [word, "o"][: 2 - ("kind" in parts)]
+        same, faults = read(parts, dict.fromkeys(aliases, "t"), known)
+        assert same is not None, faults
+        for names in (dict.fromkeys(aliases, "t"), {alias: alias for alias in aliases}):
+            text = JOBS[same.spec.kind].write_query(same.spec, names)
+            again, faults = read({"query": text}, {name: name for name in names.values()}, known)
+            assert again is not None, (text, faults)
+            assert again.meaning == same.meaning, text
 
 
 @pytest.mark.parametrize("entry", corpus()["refused"], ids=name_of)

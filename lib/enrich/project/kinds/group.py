@@ -192,8 +192,8 @@ class Group(JobSyntax):
 
     def write_query(self, spec: GroupSpec, sources: Mapping[str, str]) -> str | None:
         """Write it; doubled keys, normalised keys, quarantined rows and groups with a null are no part of the query."""
-        name = sources[spec.driving]
-        table = spec.driving if name == spec.driving else f"{spell_name(name)} AS {spec.driving}"
+        name, alias = spell_name(sources[spec.driving]), spell_name(spec.driving)
+        table = alias if name == alias else f"{name} AS {alias}"
         shown = [f"{text} AS {spell_name(cell.name)}" for text, cell in zip(spec.texts, spec.cells, strict=True)]
         where = [] if spec.where is None else [f"WHERE {spec.where}"]
         lines = ["SELECT " + ",\n       ".join(shown), f"FROM {table}", *where, f"GROUP BY {', '.join(spec.by)}"]
@@ -205,7 +205,7 @@ class Group(JobSyntax):
         names = [re.sub(r"\W", "_", name, flags=re.ASCII) for name in spec.keys]
         for name, column, by in zip(names, spec.named, spec.by, strict=True):
             conditions.append(f"{by if column in spec.source.columns else f'({by})'} = :{name}")
-        read = f"FROM {table} VERSION AS OF {version} AS {spec.driving}"
+        read = f"FROM {table} VERSION AS OF {version} AS {spell_name(spec.driving)}"
         return " ".join(["SELECT *", read, "WHERE", " AND ".join(conditions)])
 
     def find_origins(self, spec: GroupSpec) -> ColumnSources:

@@ -49,7 +49,8 @@ class Joins(JobSyntax):
             return None
 
         def name_table(alias: str) -> str:
-            return alias if sources[alias] == alias else f"{spell_name(sources[alias])} AS {alias}"
+            own, name = spell_name(sources[alias]), spell_name(alias)
+            return own if own == name else f"{own} AS {name}"
 
         members = [spec.driving]
         lines = [f"FROM {name_table(spec.driving)}"]
@@ -59,7 +60,8 @@ class Joins(JobSyntax):
                 ours = [_write_key(spec, members, part) for part in range(len(key))]
             else:
                 ours = [_write(spec, members, text) for text in step.on]
-            pairs = [f"{our} = {step.alias}.{spell_name(their)}" for our, their in zip(ours, key, strict=True)]
+            alias = spell_name(step.alias)
+            pairs = [f"{our} = {alias}.{spell_name(their)}" for our, their in zip(ours, key, strict=True)]
             lines.append(f"{_WORDS[step.how]} {name_table(step.alias)} ON {' AND '.join(pairs)}")
             if step.shares_key:
                 members.append(step.alias)
@@ -105,7 +107,7 @@ def _follow(spec: JoinSpec, paths: Iterable[tuple[str, ...]]) -> Iterator[Source
 
 def _write_key(spec: JoinSpec, members: Iterable[str], part: int) -> str:
     """Write a part of the key that all table joins share."""
-    columns = [f"{alias}.{spell_name(spec.sources[alias].key[part])}" for alias in members]
+    columns = [f"{spell_name(alias)}.{spell_name(spec.sources[alias].key[part])}" for alias in members]
     return columns[0] if len(columns) == 1 else f"coalesce({', '.join(columns)})"
 
 
@@ -120,10 +122,11 @@ def _write(spec: JoinSpec, members: Iterable[str], text: str) -> str:
             named = reading.name_field(place, behind, reading.paths[place][-1])
             instead[place] = behind, _write_key(spec, members, part) + named
         else:
-            instead[place] = behind, ".".join((path[0], *map(spell_name, path[1:])))
+            instead[place] = behind, ".".join(map(spell_name, path))
     return write_tokens(reading.tokens[:-1], instead)
 
 
 def spell_name(name: str) -> str:
     """Write a name as a query has it: in backticks where it is no plain word."""
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.lower() not in KEYWORDS else quote(name)
+    is_word = re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) and name.lower() not in KEYWORDS | {"lateral", "values"}
+    return name if is_word else quote(name)
