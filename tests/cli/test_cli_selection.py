@@ -41,7 +41,7 @@ def test_choose(names: list[str], select: list[str], exclude: list[str], chosen:
     assert choose(GRAPH, names, select, exclude) == chosen.split()
 
 
-LABELS = {"raw_a": {"tag:eu", "owner:crm"}, "raw_b": {"tag:eu"}, "top": {"owner:crm", "tag:wide"}}
+LABELS = {"raw_a": {"tag:eu", "owner:crm"}, "raw_b": {"tag:eu", "owner:Meier, B2B"}, "top": {"owner:crm", "tag:wide"}}
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,7 @@ LABELS = {"raw_a": {"tag:eu", "owner:crm"}, "raw_b": {"tag:eu"}, "top": {"owner:
         ("tag:eu+", "raw_a raw_b mart_a mart_b top"),
         ("raw_*,owner:crm", "raw_a"),
         ("tag:*", "raw_a raw_b top"),
+        ("owner:Meier? B2B", "raw_b"),
     ],
 )
 def test_tags_and_owners_choose_jobs(select: str, chosen: str) -> None:
@@ -67,6 +68,7 @@ def test_tags_and_owners_choose_jobs(select: str, chosen: str) -> None:
         ("tag:e", "--select 'tag:e' matches no job; did you mean 'tag:eu'?"),
         ("owner:nobody_here", "--select 'owner:nobody_here' matches no job"),
         ("tag:wide,tag:eu", "--select 'tag:wide,tag:eu' matches no job; `enrich ls` lists the jobs"),
+        ("owner:Meier, B2B", "--select 'owner:Meier' matches no job; did you mean 'owner:Meier? B2B'?"),
         ("tag:eu,", "--select '' matches no job"),
     ],
 )

@@ -137,6 +137,7 @@ def test_a_secret_that_is_not_there_refuses_the_run(
     result = call("--project-dir", bare_project, "run")
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in result.stderr
+    assert "conf/dev.yml: " in result.stderr
     assert "s3cret" not in result.output
     assert not (bare_project / "lake").exists(), "nothing was run"
 

@@ -77,7 +77,7 @@ def _match_jobs(graph: Graph, pattern: str, option: str, labels: Labels) -> set[
     core = pattern.removeprefix("+").removesuffix("+")
     found = {name for name in graph if any(fnmatchcase(each, core) for each in {name, *labels.get(name, ())})}
     if not found and ":" in core:
-        known = sorted({each for name in graph for each in labels.get(name, ())})
+        known = sorted({each.replace(",", "?") for name in graph for each in labels.get(name, ())})  # a comma separates
         hint = suggest(core, known, "'tags' and 'owner' of jobs and of tables.yml say what can be selected so")
         raise ConfigError(f"{option} {pattern!r} matches no job", hint=hint)
     if not found:

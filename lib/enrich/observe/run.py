@@ -213,7 +213,7 @@ class Observer(Watch):
 
 def _resolve(project: Project, reference: Reference, name: str) -> str:
     """Return a secret, which messages call ``name``; a ConfigError says where it should be, never what is there."""
-    where = f"conf/{project.deployment}"
+    where = f"conf/{project.deployment}.yml"
     if reference.env is not None:
         if found := os.environ.get(reference.env, "").strip():
             return found
@@ -242,7 +242,7 @@ def _open_recipients(project: Project) -> dict[str, Recipient]:
         url = _resolve(project, settings.url, f"{place}.url")
         if not re.match(r"https?://[^/\s]", url):
             hint = "put the whole address there, with https://"
-            raise ConfigError(f"conf/{project.deployment}: what '{place}.url' names is no http address", hint=hint)
+            raise ConfigError(f"conf/{project.deployment}.yml: what '{place}.url' names is no http address", hint=hint)
         headers = {each: _resolve(project, at, f"{place}.headers.{each}") for each, at in settings.headers.items()}
         found[name] = Recipient(settings, url, headers)
     return found

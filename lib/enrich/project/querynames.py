@@ -208,7 +208,7 @@ class _Resolver:
         is_whole = len(query.items) == 1 and query.items[0].is_star and not query.joins
         is_grouped = query.group_at is not None
         select, stars = (self._group(parts, scope), {}) if is_grouped else self._select(scope)
-        if not is_whole or self.faults:
+        if select and (self.faults or not is_whole):  # of expressions without a name more is told when they are read
             parts["select"] = select
         if any(item.is_star for item in query.items) and self.tables is None:
             parts.pop("select", None)  # nobody knows them all

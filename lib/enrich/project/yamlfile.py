@@ -206,8 +206,12 @@ class _Reader:
         if isinstance(event, yaml.ScalarEvent):
             if event.style is not None:  # quoted: it cannot be anything but text
                 if event.style == "|":  # the block's first line is behind this one
-                    first = next((each for each in self.text.split("\n")[line:] if each.strip()), "")
-                    self.blocks[path] = line + 1, len(first) - len(first.lstrip(" "))
+                    both = self.text.split("\n")[line:], event.value.split("\n")
+                    first, kept = (next((each for each in lines if each.strip()), "") for lines in both)
+                    self.blocks[path] = (
+                        line + 1,
+                        len(first) - len(first.lstrip(" ")) - len(kept) + len(kept.lstrip(" ")),
+                    )
                 return self.join_surrogates(event.value, line)
             value = resolve_scalar(event.value)
             if not isinstance(value, str):

@@ -50,7 +50,14 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ({5: "from: orders\nwhere: ' '"}, [(6, "'where' is empty")]),
     ({5: "from: orders\nwhere: [a]"}, [(6, "'where' must be text, not a list")]),
     ({5: "from: orders\nexpectations: null"}, [(6, "'expectations' has no value")]),
-    ({10: "  customer:"}, [(10, "'select.customer' has no value")]),
+    ({10: "  customer:"}, [(10, "'select.customer' has no value; give one or leave it out")]),
+    (
+        {8: "select: {order_id: orders.order_id, n: coalesce(customers.a, customers.b)}", 9: None, 10: None},
+        [
+            (8, "'select.customers.b)' has no value; put an expression with a comma into quotes"),
+            (8, "the target column 'customers.b)' must not contain ')'"),
+        ],
+    ),
     ({10: "  customer: ''"}, [(10, "'select.customer' is empty")]),
     ({10: "  customer: {a: b}"}, [(10, "'select.customer' must be text, not a mapping")]),
     ({8: "select: {}", 9: None, 10: None}, [(8, "'select' is empty")]),

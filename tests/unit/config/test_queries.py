@@ -127,6 +127,8 @@ def test_an_alias_may_be_a_word_of_sql(word: str) -> None:
             "select": {"f": f"`{word}`.f", "n": "count(*)"},
         },
     ]
+    _, faults = read({"query": f"SELECT {word}.id + 1 FROM t AS {word}"}, {"t": "t"}, known)
+    assert not [each for each in faults if "'select' is empty" in each.message]
     for parts in jobs:
         aliases = [word, "o"][: 2 - ("kind" in parts)]
         same, faults = read(parts, dict.fromkeys(aliases, "t"), known)
@@ -350,6 +352,8 @@ target: {table: shop}
             "jobs/shop.yml:7:18",
             "write a blank after the star",
         ),
+        (FILE.replace("query: |\n\n  SELECT", "query: |2\n\n      SELECT"), "jobs/shop.yml:7:10", "upperr"),
+        (FILE.replace("p.id,", "p.id AS x, p.oops+1,").replace("upperr", "upper"), "jobs/shop.yml:6:21", "an alias"),
         (FILE.replace("upperr", "upper") + "where: p.id > 0\n", "jobs/shop.yml:10", "keep one of the two"),
         (FILE.replace("upperr", "upper") + "kind: mirror\n", "jobs/shop.yml:10", "job of joins"),
         (FILE.replace("key: id", "kye: id"), "jobs/shop.yml:3", "'key' is missing in 'sources.products'"),
