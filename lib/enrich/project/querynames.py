@@ -728,8 +728,7 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
         join = {each: {"kind": "foreign_key", "on": [*keys[each]] or ["key"]} for each in used - {first}}
         return replace(tree, value={"from": first, "join": join, **root}), []
     meaning = _Resolver(query, sources, keys, None, at_a_glance=True).resolve()
-    if meaning.faults:
-        return tree, _place(meaning.faults, tree, text)
+    faults = _place(meaning.faults, tree, text)
     rest = {name: value for name, value in sources.items() if name not in used}
     taken = {each.alias.lower(): each for each in query.named}
     said = "the source {!r} is not in FROM, where {!r} is the alias of {!r}; remove it, or choose another alias"

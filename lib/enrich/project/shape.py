@@ -125,7 +125,7 @@ class _Values:
         if isinstance(value, list):
             return [self.copy(item, (*path, index)) for index, item in enumerate(value)]
         if value is None:
-            is_cut = bool(path) and ")" in str(path[-1])  # of {n: coalesce(a.x, a.y)}
+            is_cut = ")" in "".join(map(str, path))  # {n: coalesce(a.x, a.y)}
             mend = "put an expression with a comma into quotes" if is_cut else "give one or leave it out"
             self.fault(f"{_describe_path(path)} has no value; {mend}", path)
         elif isinstance(value, str):

@@ -207,11 +207,9 @@ class _Reader:
             if event.style is not None:  # quoted: it cannot be anything but text
                 if event.style == "|":  # the block's first line is behind this one
                     both = self.text.split("\n")[line:], event.value.split("\n")
-                    first, kept = (next((each for each in lines if each.strip()), "") for lines in both)
-                    self.blocks[path] = (
-                        line + 1,
-                        len(first) - len(first.lstrip(" ")) - len(kept) + len(kept.lstrip(" ")),
-                    )
+                    indents = ((len(each) - len(each.lstrip(" ")) for each in lines if each.strip()) for lines in both)
+                    first, kept = (next(each, 0) for each in indents)
+                    self.blocks[path] = line + 1, first - kept
                 return self.join_surrogates(event.value, line)
             value = resolve_scalar(event.value)
             if not isinstance(value, str):
