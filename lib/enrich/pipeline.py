@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from enrich.base.errors import Blocked
 from enrich.base.result import JobResult
 from enrich.progress.plan import Plan
 from enrich.steps import gate, publish, source_changes, state
@@ -52,7 +53,10 @@ def run_job(plan: Plan, session: SparkSession, runs: RunsTable, committed: Calla
             return publish.write_cursor(run, result, runs)
 
         # The quarantine first, then rows and cursor in one commit.
-        return publish.write_run(run, result, staged, runs)
+        try:
+            return publish.write_run(run, result, staged, runs)
+        except Blocked as refused:  # by a constraint of one of the two
+            return result.failed_with(refused)
 
 
 def compute(run: Run) -> tuple[JobResult, publish.StagedRun | None]:

@@ -90,6 +90,11 @@ def test_a_target_that_refuses_rows_is_told_before_anything_is_written(lab: Lab)
     for dry_run in (True, False):
         found = lab.run(dry_run=dry_run)
         assert (found.status, found.exit_code) == ("blocked", 3)
+        # What was judged by then is told like that of any other blocked run, and the target as it is.
+        assert [(each.checked, each.failed) for each in found.findings] == [(2, 1)]
+        assert (found.sources["p"].changes, found.mode, found.counts.inserted) == (2, "incremental", 0)
+        assert found.state is not None
+        assert (found.state.rows, found.state.nulls["mail"]) == (2, 0)
         assert "CHECK constraint 'named' does not hold (1 row)" in str(found.error)
         assert "a-secret" not in json.dumps(found.to_dict())
     assert (len(lab.log("t")), lab.exists("t__quarantine")) == (4, False)
@@ -100,6 +105,8 @@ def test_a_target_that_refuses_rows_is_told_before_anything_is_written(lab: Lab)
     lab.put("people", {"id": 1, "mail": None, "name": "a-secret"})
     found = lab.run()
     assert (found.exit_code, "the quarantine refuses rows of 'j'" in str(found.error)) == (3, True)
+    assert [each.failed for each in found.findings] == [1]
+    assert (found.quarantine and found.quarantine.rows, found.state and found.state.rows) == (1, 2)
     assert [row["id"] for row in lab.rows("t")] == [1, 2]
 
 
