@@ -150,7 +150,7 @@ class _Running:
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
             if name in committed:  # what the log says counts, whatever went wrong after the commit
                 log.warning("%s: committed, but then failed with %s", name, type(error).__name__)
-                result = committed[name]
+                result = self._count_held(committed[name])
             else:
                 result = JobResult(name, FAILED).failed_with(workplace.describe(job, error))
         except BaseException:

@@ -210,16 +210,13 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
         now = _build_table_now(job, _mark(counted), counted.state, acted, tuple(rules_now.values()))
     # The run whose rules and lookups describe what stands now. A failed run judged nothing, nor did one that only moved
     # its cursor, nor a repair. A blocked one is told until a later run finds nothing left to do.
-    settled = (
-        each
-        for each in reversed(outcomes)
-        if not each.repairs and each.status not in (result.SKIPPED, result.LOCKED, result.FAILED)
-    )
-    out = (result.FAILED, result.BLOCKED) if next(settled, last).status == result.UNCHANGED else (result.FAILED,)
+    counting = [each for each in outcomes if each.status not in (result.SKIPPED, result.LOCKED, result.FAILED)]
+    settled = next((each for each in reversed(counting) if not each.repairs), last)
+    out = (result.FAILED, result.BLOCKED) if settled.status == result.UNCHANGED else (result.FAILED,)
     took = (each for each in reversed(acted) if each.status not in out and not each.repairs)
     judged = next((each for each in took if each.status != result.UNCHANGED or each.judged), None)
     rules = [] if judged is None else list(_build_rules(judged, acted, rules_now, suite))
-    held = last.quarantine or (judged.quarantine if judged else None)
+    held = counting[-1].quarantine if counting else None
     ended = next((each for each in reversed(outcomes) if each.status != result.LOCKED), None)
     is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == result.BLOCKED
     status = result.BLOCKED if is_waiting else ended.status if ended is not None else None
@@ -417,13 +414,16 @@ def _build_table_now(
 
 
 def _explain_nulls(job: Job, state: State, column: str, rows: int) -> dict[str, int]:
-    """Return why a column is null that a left join, if it has all driving rows, or the driving source gives."""
+    """Return why a column is null that the driving source gives, or a left join, if the table has all driving rows."""
     selected = job.select.get(column, "") if isinstance(job.select, Mapping) else ""
     alias = str(selected).partition(".")[0] if _PATH.fullmatch(str(selected)) else ""
-    if rows and alias == job.from_ and all(each.how not in ("right", "full") for each in job.join.values()):
+    if not rows or any(each.how in ("right", "full") for each in job.join.values()):
+        return {}
+    if alias == job.from_:
         return {"value_null": rows}
     join, lookup = job.join.get(alias), state.lookups.get(alias)
-    if not rows or join is None or join.how != "left" or lookup is None or lookup.rows != state.rows:
+    has_pairs = any(each.between is not None for each in job.join.values())  # as many may have come as others went
+    if has_pairs or join is None or join.how != "left" or lookup is None or lookup.rows != state.rows:
         return {}
     counts = {"without_partner": _count_orphans(lookup), "foreign_key_null": lookup.null_references}
     counts["value_null_in_lookup"] = rows - sum(counts.values())

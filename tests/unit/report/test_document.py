@@ -167,6 +167,18 @@ def test_lookups_and_quarantine_are_told_with_their_trend(told: Any) -> None:
     assert (later.quarantine.rows, later.verdict) == (0, "passed")
 
 
+@pytest.mark.parametrize(
+    ("status", "rows"),
+    [("failed", 3), ("skipped", 3), ("locked", 3), ("unchanged", None), ("updated", None), ("blocked", None)],
+)
+def test_a_quarantine_of_which_the_last_run_found_none_is_gone(told: Any, status: str, rows: int | None) -> None:
+    """What did not get that far has not looked."""
+    runs = [row(0, quarantine={"rows": 3, "reasons": {"key_not_null": 3}}), row(1, status=status)]
+    for job in (told(*runs), told(*runs, row(2, status="failed"))):
+        assert (job.quarantine and job.quarantine.rows) == rows
+        assert any("in the quarantine" in each.what for each in job.to_do) == (rows is not None)
+
+
 def test_rows_of_an_older_release_are_read(told: Any) -> None:
     older = row(0)
     document = json.loads(older["document"])
