@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
+from enrich.answers.inspection import read_status
 from enrich.delta.sink import hold_settings
 from enrich.delta.tables import open_log, read_commits
 from faults.shop import Shop, open_shop
@@ -162,6 +163,55 @@ def test_the_quarantine_of_a_history_is_dropped(held: Lab) -> None:
     held.put("things", {"id": 2, "name": "d"})
     assert held.run().exit_code == 0
     assert len(held.rows("past")) == len(before) + 1
+
+
+def test_a_repair_says_what_a_quarantine_contains_whose_rows_are_right(held: Lab) -> None:
+    """Nothing differs: a row of it is taken out and put back; or it is empty by then, and dropped."""
+    job = held.home / "jobs" / "past.yml"
+    job.write_text(f"{job.read_text()}history: {{on_delete: erase}}\n")
+    assert held.run(full_refresh=True).exit_code == 0
+    held.put("things", {"id": 3, "name": "c"})
+    held.run()
+    expire(held, 2)
+    beside = held.path("past__quarantine")
+    rows = held.spark.read.format("delta").load(beside).localCheckpoint()
+    DeltaTable(beside).delete()
+    rows.write.format("delta").mode("append").save(beside)
+    assert_mended_by_repair(held)
+    held.drop("things", "id = 2")
+    assert (held.run().exit_code, held.rows("past__quarantine")) == (0, [])
+    shutil.rmtree(beside)
+    assert_mended_by_repair(held)
+
+
+def assert_mended_by_repair(lab: Lab) -> None:
+    """A run is refused and names the repair, which changes no row; then a run has nothing to do."""
+    refused, before = lab.run(), lab.rows("past")
+    assert (refused.exit_code, "run `enrich verify past --repair`" in str(refused.error)) == (5, True)
+    (check,) = enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).jobs
+    assert (check.status, check.error, check.differences) == ("repaired", None, [])
+    assert (lab.run().status, lab.rows("past")) == ("unchanged", before)
+    (check,) = enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).jobs
+    assert check.status == "equal"
+
+
+def test_a_run_over_a_gap_that_ends_between_its_commits_is_taken_up(held: Lab) -> None:
+    held.put("things", {"id": 3, "name": "c"})
+    held.put("things", {"id": 4}, {"id": 1, "name": "b"})
+    expire(held, 3)
+    with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
+        held.run(allow_gap=True)
+    refused = held.run()
+    assert (refused.exit_code, "--allow-gap" in str(refused.error)) == (5, True)
+    found = held.run(allow_gap=True)
+    assert (found.error, found.status) == (None, "updated")
+    assert {row["name"] for row in held.rows("past")} == {"a", "b", "c"}
+    assert sorted(row["id"] for row in held.rows("past__quarantine")) == [2, 4]
+    (status,) = read_status(enrich.load_project(held.home))
+    assert "are not in this history" in str(status.note)
+    assert held.run().status == "unchanged"
+    (check,) = enrich.verify(enrich.load_project(held.home), spark=held.spark).jobs
+    assert check.status == "equal"
 
 
 def test_older_rows_that_upkeep_has_moved_are_read_where_they_are_now(held: Lab) -> None:

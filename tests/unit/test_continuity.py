@@ -174,11 +174,16 @@ def test_the_rows_that_a_target_names_are_read_where_upkeep_has_put_them_last(tm
 
 
 def test_what_two_records_do_not_share_is_named_where_they_are_alike(items: Path) -> None:
-    """Where they are not, all rows are computed: a gap that only one of them has may lie anywhere."""
+    """Where they are not, all rows are computed: a gap that only one of them has may lie anywhere.
+
+    A history compares all that its target records: it is enough to know that the two are not alike.
+    """
     latest = {"items": tables.read_state(str(items))}
 
-    def record(run: str, to: int, *gaps: tuple[int, int], of: str = latest["items"].table_id) -> Cursor:
-        mark = Mark(of, None, to, {"id": "long"}, gaps)
+    def record(
+        run: str, to: int, *gaps: tuple[int, int], of: str = latest["items"].table_id, first: int | None = None
+    ) -> Cursor:
+        mark = Mark(of, None, to, {"id": "long"}, gaps, first=first)
         return Cursor(run, "kept", 1, "d", {"items": mark}, ("id",), None, 1, quarantine_run=run)
 
     def find(ours: Cursor, theirs: Cursor) -> dict[str, tuple[int, int]] | None:
@@ -189,6 +194,8 @@ def test_what_two_records_do_not_share_is_named_where_they_are_alike(items: Path
     assert find(first, second) == find(second, first) == {"items": (0, 2)}
     assert find(first, record("second", 0)) == find(first, first) == {}
     assert find(first, record("second", 2, (0, 1))) is None
+    assert find(record("first", 0, first=0), record("second", 2, (0, 1), first=0)) == {"items": (0, 2)}
+    assert find(record("first", 2, (0, 1), first=0), record("second", 2, first=0)) == {"items": (2, 2)}
     assert find(record("first", 0, (0, 0)), record("second", 2, (0, 0))) == {"items": (0, 2)}
     assert find(first, replace(second, columns=("id", "name"))) is None
     assert find(first, replace(second, definition="e")) is None

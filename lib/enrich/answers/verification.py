@@ -31,6 +31,7 @@ from enrich.delta.tables import TableState, read_state
 from enrich.operations.loading import choose_jobs, load_project
 from enrich.operations.runner import record_outcome, retry
 from enrich.operations.workplace import Workplace
+from enrich.progress import continuity
 from enrich.progress.decision import decide_comparison, decide_repair, require_cursor, require_target
 from enrich.progress.plan import OpenJob, Options, Plan
 from enrich.project.models import Job
@@ -361,7 +362,9 @@ class _Checking:
                 message = f"the target of {name!r} is not what its job gives at the recorded versions: "
                 error = EnrichError(message + ", ".join(check.differences), hint=f"run `{hints.repair(name)}`")
                 return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
-            is_wrong = check.differences or quarantine != Discrepancy()
+            # A history may refuse to run while nobody knows what its quarantine contains, though all rows are right.
+            is_unknown = continuity.find_apart(plan.target, cursor, plan.tables) is None
+            is_wrong = is_unknown or check.differences or quarantine != Discrepancy()
             lacks_proof = any(each["recorded"] is None for each in check.proof.values())
             if dry_run or not (is_wrong or check.others or gaps != lasting or plan.lacks_state or lacks_proof):
                 return check

@@ -86,10 +86,11 @@ def find_apart(
     ranges = {}
     for alias, ours in cursor.sources.items():
         theirs = found.sources[alias]
-        same = all(getattr(ours, name) == getattr(theirs, name) for name in ("table_id", "columns", "chars", "gaps"))
-        if not same or not goes_on(read_state(tables[alias].uri), theirs):
+        same = all(getattr(ours, name) == getattr(theirs, name) for name in ("table_id", "columns", "chars"))
+        has_gap = ours.gaps != theirs.gaps  # any row may differ; a history compares all of them
+        if not same or (has_gap and ours.first is None) or not goes_on(read_state(tables[alias].uri), theirs):
             return None
-        if ours.to != theirs.to:
+        if ours.to != theirs.to or has_gap:
             ranges[alias] = (min(ours.to, theirs.to), max(ours.to, theirs.to))
     return ranges
 

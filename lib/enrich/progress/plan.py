@@ -295,13 +295,13 @@ class Plan(OpenJob):
     def list_open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
         mark, gap = self.target.marks.get(alias), self.window[alias].gap
-        before = () if mark is None else mark.gaps
+        gaps = (*(() if mark is None else mark.gaps), *(() if gap is None else (gap,)))
         if not self.everything:
-            return before if gap is None else (*before, gap)
+            return gaps
         if self.span is None or self.span.whole:
             return ()
         # Over what ends before the feed that is read, nothing can be computed again.
-        return tuple(each for each in before if each[1] <= self.span.start)
+        return tuple(each for each in gaps if each[1] <= self.span.start)
 
     def announce(self) -> None:
         """Say what the job is about to do, and loudly what it leaves out."""
