@@ -78,7 +78,7 @@ def test_nulls_have_the_reasons_that_the_counts_tell(tmp_path: Path) -> None:
     assert tell(299, 12) == {}, "not every driving row is in the table"
     near = {"on": ("consents.id",), "match": ("id",), "at": "consents.at", "time": "at", "between": ("0", "1d")}
     for change in ({"how": "right"}, {"how": "full"}, {"kind": "interval", **near}):
-        added = {"sources": {**job.sources, "more": job.sources["accounts"]}}
+        added: dict[str, Any] = {"sources": {**job.sources, "more": job.sources["accounts"]}}
         added["join"] = {"more": job.join["accounts"].model_copy(update=change), **job.join}
         found = tell(300, 12, job.model_copy(update=added))
         assert found == {}, "rows that a join adds may stand for driving rows that are gone"
