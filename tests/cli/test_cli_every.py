@@ -98,3 +98,6 @@ def test_a_jvm_that_has_died_ends_the_ticks(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(process, "_find_jvm", lambda: SimpleNamespace(poll=lambda: 137))
     jobs = (JobResult("a", "failed").failed_with(RunFailed("no")), JobResult("b", "unchanged"))
     assert process.repeat(3600, lambda: RunResult("r", "dev", jobs), lambda _: None) == 1
+    # Nothing to do is no success here: what starts a command again goes by its exit code.
+    jobs = (JobResult("a", "updated"), JobResult("b", "unchanged"))
+    assert process.repeat(3600, lambda: RunResult("r", "dev", jobs), lambda _: None) == 1

@@ -53,6 +53,34 @@ def test_a_signal_in_a_callback_that_cannot_raise_prints_nothing_and_counts(own_
         process.stop_if_interrupted()
 
 
+def test_a_second_signal_breaks_off_nothing_that_the_first_one_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """``Ctrl-C`` twice, or a supervisor that repeats itself: the JVM is gone, and its log is read to the end."""
+    done: list[str] = []
+
+    class Jvm:
+        def kill(self) -> None:
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append("killed")
+
+        def wait(self, seconds: float) -> None:
+            done.append(f"waited {seconds:g} s at most")
+
+    monkeypatch.setattr(process, "_find_jvm", Jvm)
+
+    def write() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("log read")
+
+    process.take_signals()
+    with pytest.raises(process.Interrupted):
+        write()
+    assert done == ["killed", "waited 2500 s at most", "log read"]
+    assert process.find_interruption() == 143
+
+
 def test_other_exceptions_that_cannot_be_raised_are_reported_as_before(own_handlers: list[object]) -> None:
     process.take_signals()
     process.take_signals()

@@ -265,15 +265,16 @@ def stop_if_interrupted() -> None:
 
 def _handle_signal(number: int, _frame: FrameType | None) -> None:
     _arrived.append(_CODES[signal.Signals(number)])
-    if len(_arrived) == 1:
-        timer = threading.Timer(GRACE_SECONDS, os._exit, (_arrived[0],))  # should the process's own way out hang
-        timer.daemon = True
-        timer.start()
-        # Left alive, the JVM would end the statement in hand before it listened to anything else, and might commit.
-        if (jvm := _find_jvm()) is not None:
-            jvm.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                jvm.wait(GRACE_SECONDS / 4)  # once it is gone, the log is final
+    if len(_arrived) > 1:  # the way out that the first one began goes on, up to the last line
+        return
+    timer = threading.Timer(GRACE_SECONDS, os._exit, (_arrived[0],))  # should the process's own way out hang
+    timer.daemon = True
+    timer.start()
+    # Left alive, the JVM would end the statement in hand before it listened to anything else, and might commit.
+    if (jvm := _find_jvm()) is not None:
+        jvm.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            jvm.wait(GRACE_SECONDS / 4)  # once it is gone, the log is final
     raise Interrupted(_arrived[0])
 
 
@@ -282,7 +283,7 @@ def repeat(seconds: float, tick: Callable[[], RunResult], say: Callable[[RunResu
 
     A signal between two ticks ends the command in order; in a tick, it ends that one as it ends any run. Where a tick
     takes longer than ``seconds``, the next one begins at once. Returns the gravest of the exit codes that the jobs
-    ended with when they were last run.
+    ended with when they were last run; a JVM that has died is a failure of its own.
     """
     codes: dict[str, int] = {}
     while True:
@@ -295,6 +296,7 @@ def repeat(seconds: float, tick: Callable[[], RunResult], say: Callable[[RunResu
                 time.sleep(max(0.0, started + seconds - time.monotonic()))
                 continue
             log.warning("the JVM has ended: start the command again")
+            codes[""] = RunFailed.exit_code
         return find_gravest(codes.values())
 
 
