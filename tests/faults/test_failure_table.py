@@ -20,6 +20,7 @@ from enrich.base.console import list_notes
 from enrich.base.result import JobResult
 from enrich.delta import reads
 from enrich.delta.sink import hold_settings
+from enrich.delta.tables import read_state
 from faults.stops import hooked
 from kit.commits import find_commit
 from kit.lab import Lab, Prepared
@@ -541,6 +542,9 @@ def test_the_target_loses_a_column(kept: Lab) -> None:
         refused(kept, 6, "another writer", "enrich verify kept --repair")
         assert verify(load_project(kept.home), repair=True, spark=kept.spark).exit_code == 0
     healed(kept)
+    sql(kept, "ALTER TABLE {} RENAME COLUMN name TO other", "kept")  # beside a feed that nobody but its writer wants
+    healed(kept, full_refresh=True)
+    assert read_state(kept.path("kept")).has_change_feed
 
 
 def test_another_writer_widens_a_column_of_the_target(kept: Lab) -> None:

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from faults.stops import hooked
+from enrich.delta.tables import read_state
+from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
 
@@ -173,6 +174,47 @@ def test_a_table_that_cannot_hold_the_rows_as_they_are_is_written_anew(prepared:
     done = lab.run(full_refresh=True)
     assert (done.strategy, len(lab.rows("made"))) == ("rewrite", 2), done.error
     assert lab.run().status == "unchanged"
+
+
+READS = "sources: {made: {table: made, key: id}}\nfrom: made\n"
+MAPPED = "'delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5'"
+
+
+def test_a_target_with_a_feed_and_column_mapping_takes_other_columns(prepared: Prepared) -> None:
+    """Delta refuses that in one commit: the feed is off in it, so that readers compare the rows at both sides."""
+    lab = prepared("fed", run_fed)
+    lab.job(f"job: seen\n{READS}select: {{id: made.id, name: made.name}}\ntarget: {{table: seen}}\n")
+    lab.job(f"job: past\nkind: history\n{READS}history: {{columns: [name]}}\ntarget: {{table: past}}\n")
+    lab.spark.sql(f"ALTER TABLE delta.`{lab.path('made')}` SET TBLPROPERTIES ({MAPPED})")
+    assert lab.run_all().exit_code == 0
+
+    def redefine(select: str) -> None:
+        lab.job(FED.format(select=select, clustered=", cluster_by: [id]", more=""))
+        assert lab.run("made").exit_code == 5
+
+    def agree(names: set[tuple[int, str]], *columns: str) -> None:
+        made, rows = read_state(lab.path("made")), [*lab.rows("seen"), *lab.rows("made")]
+        assert (made.has_change_feed, tuple(made.columns)) == (True, columns)
+        assert [{(row["id"], row["name"]) for row in rows[at : at + len(names)]} for at in (0, len(names))] == [
+            names
+        ] * 2
+
+    redefine("id: items.id, name: \"concat(items.name, '!')\", total: items.size")  # one column goes, and one comes
+    done = lab.run("made", full_refresh=True)
+    assert (done.strategy, done.error) == ("rewrite", None)
+    lab.put("items", {"id": 4, "name": "new", "size": 4})
+    assert (lab.run("made").counts.inserted, lab.run("seen").exit_code) == (1, 0)
+    agree({(1, "n1!"), (2, "n2!"), (3, "n3!"), (4, "new!")}, "id", "name", "total")
+    assert "`enrich run past --allow-gap`" in str(lab.run("past").error)
+    assert lab.run("past", allow_gap=True).counts.inserted == 4
+
+    redefine("id: items.id, name: items.name, total: cast(items.size AS string)")  # another type, and runs that die
+    for point in ("overwrite.before", "overwrite.after"):
+        with pytest.raises(Crash), hooked(crash_on(point)):
+            lab.run("made", full_refresh=True)
+        assert not read_state(lab.path("made")).has_change_feed
+    assert lab.run_all("made", "seen").exit_code == 0
+    agree({(1, "n1"), (2, "n2"), (3, "n3"), (4, "new")}, "id", "name", "total")
 
 
 def test_what_others_took_away_is_counted_before_their_rows_go(prepared: Prepared) -> None:

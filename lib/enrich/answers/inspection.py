@@ -17,7 +17,7 @@ from enrich.base.schemas import name_of
 from enrich.base.spec import FAILED_COLUMN, DataType, quote
 from enrich.delta import tables
 from enrich.operations.loading import choose_jobs
-from enrich.operations.workplace import Workplace, check_sources, has_mapping
+from enrich.operations.workplace import Workplace, check_sources
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
 from enrich.progress.cursor import TargetState, read_record
 from enrich.progress.decision import decide_plan
@@ -150,7 +150,7 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         is_mapped = isinstance(target := project.location(job.target.table), CatalogName)  # or maybe so
         if not offline and isinstance(target, str):  # at both places may be something that is not this job's
             try:
-                is_mapped = has_mapping(workplace.target(job)[0])
+                is_mapped = tables.has_mapping(workplace.target(job)[0].table)
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("target")))
         columns = {alias: table.columns for alias, table in found.items()}

@@ -47,6 +47,7 @@ from pyspark.sql.types import DataType as SparkType
 from enrich.base.errors import ConfigError, Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
+from enrich.base.schemas import strip_type
 from enrich.base.spec import OPERATION, quote, quote_literal
 from enrich.delta import drafts, extents, positions, tables
 from enrich.delta.drafts import Draft
@@ -346,16 +347,21 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
 
 def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
     """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
-    assert table.uri is not None  # noqa: S101 - it exists
-    rows = _drop_metadata(rows, table.comments)
-    _allow_types(session, table.name, str(table.uri), rows)
-    _measure_other_columns(session, table, rows)
+    uri, rows = str(table.uri), _drop_metadata(rows, table.comments)
+    _allow_types(session, table.name, uri, rows)
+    old, kinds = tables.read_state(uri), {each.name: strip_type(each.dataType.jsonValue()) for each in rows.schema}
+    _measure_other_columns(session, table, old, rows)
+    # Under column mapping, Delta takes no rows with a feed in a commit that drops a column or changes its type.
+    goes = tables.has_mapping(old) and any(kinds.get(name) != strip_type(kind) for name, kind in old.columns.items())
+    if pauses := goes and old.has_change_feed:
+        _alter(session, table.name, "SET TBLPROPERTIES", _list_properties({tables.CHANGE_FEED: "false"}))
     with _record_commit(session, commit):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         pass_point("overwrite.before")
         commit.require()
-        writer.save(table.uri)
+        writer.save(uri)
         pass_point("overwrite.after")
+    prepare_target(session, table.name, {}, feed=pauses)
     if table.cluster_by:  # Delta takes clustering away with the old schema
         _alter(session, table.name, "CLUSTER BY", _list_columns(table.cluster_by))
 
@@ -368,13 +374,12 @@ def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) ->
         _alter(session, name, "SET TBLPROPERTIES", _list_properties({"delta.feature.timestampNtz": "supported"}))
 
 
-def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFrame) -> None:
+def _measure_other_columns(session: SparkSession, table: NewTable, old: tables.TableState, rows: DataFrame) -> None:
     """Give a table other columns with statistics: Delta refuses ``rows`` that lack one of them.
 
     Without the setting, the log would get values of every column. So it is never away: new columns are added before,
     empty. What somebody has taken out stays out, but for columns that the table is clustered by, as Delta wants it.
     """
-    old = tables.read_state(str(table.uri))
     if not old.properties.keys() & {extents.MEASURED, extents.MEASURED_FIRST}:
         return  # somebody wants what Delta does by itself
     lists = [each.get(extents.MEASURED, "").split(",") for each in (old.properties, table.properties)]

@@ -71,6 +71,11 @@ class TableState:
         return self.properties.get(CHANGE_FEED, "false").lower() == "true"
 
 
+def has_mapping(table: TableState | None) -> bool:
+    """Tell whether a table is there and has column mapping, with which a field may have any name."""
+    return table is not None and table.properties.get("delta.columnMapping.mode", "none") != "none"
+
+
 def open_log(uri: str) -> DeltaTable:
     """Open a table's log at its latest version; ``ConfigError`` where there is no Delta table."""
     from deltalake import DeltaTable

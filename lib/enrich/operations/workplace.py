@@ -24,7 +24,7 @@ from enrich.base.rowforms import write_row
 from enrich.base.spec import FAILED_COLUMN, JobSpec
 from enrich.delta import extents, locks, tables
 from enrich.delta.runs import RunsTable
-from enrich.delta.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
+from enrich.delta.tables import CHANGE_FEED, TableState, has_mapping, is_occupied, suggest_properties
 from enrich.progress import continuity, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_again
@@ -52,11 +52,6 @@ def check_free(job: Job, uri: str | None) -> None:
     if uri is not None and is_occupied(uri):
         hint = "move it away, or name another target"
         raise ConfigError(f"{uri} is not a Delta table", hint=hint, where=job.at("target"))
-
-
-def has_mapping(target: TargetState) -> bool:
-    """Tell whether a target is there and has column mapping, with which a field may have any name."""
-    return target.table is not None and target.table.properties.get("delta.columnMapping.mode", "none") != "none"
 
 
 def check_sources(job: Job, tables: Mapping[str, TableState], makers: Mapping[str, str]) -> None:
@@ -244,7 +239,7 @@ class Workplace:
         schemas = {alias: table.columns for alias, table in pinned.items()}
         if target.cursor is not None and target.table is not None and not options.full_refresh:
             continuity.check_columns(job.job, schemas, target.cursor)
-        compiled = compile_job(job, schemas, is_mapped=has_mapping(target))
+        compiled = compile_job(job, schemas, is_mapped=has_mapping(target.table))
         fed = latest
         if options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
             fed = {alias: each for alias, each in latest.items() if makers.get(alias) not in {*self.chosen} - {job.job}}
@@ -295,7 +290,7 @@ class Workplace:
         if opened.compiled.complete:
             return opened
         schemas = {alias: table.columns for alias, table in opened.tables.items()}
-        compiled = compile_job(opened.job, schemas, partial(find_type, own), is_mapped=has_mapping(opened.target))
+        compiled = compile_job(opened.job, schemas, partial(find_type, own), is_mapped=has_mapping(opened.target.table))
         return replace(opened, compiled=compiled)
 
     def fit(self, plan: Plan, own: SparkSession) -> Plan:

@@ -40,6 +40,8 @@ from enrich.steps.run import Run, identify_rows, measure, read_target
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state
 
+_MATCHES = "__enrich_matches"
+
 
 @dataclass(frozen=True)
 class StagedTable:
@@ -312,36 +314,27 @@ def _locate(run: Run, staged: StagedTable) -> str | None:
 def _write(run: Run, staged: StagedTable, commit: Commit) -> None:
     """Create a table, write all rows in its place, or apply the difference."""
     plan, found, identity, table = run.plan, staged.difference, staged.identity, staged.table
+    if table is not None and not staged.is_quarantine:
+        sink.prepare_target(run.session, plan.place.name, plan.new_comments, feed=plan.needs_feed)
     if table is None and run.draft is not None and not staged.is_quarantine:
         sink.commit_draft(run.session, run.draft, commit)
-        return
-    if table is None:
+    elif table is None:
         names = [name for name in found.rows.columns if name not in (*identity.names, OPERATION)]
         rows = found.rows.select(*[F.col(quote(name)) for name in names])
         sink.create_table(run.session, describe_table(plan, rows, None, beside=staged.is_quarantine), rows, commit)
-        return
-    if not staged.is_quarantine:
-        sink.prepare_target(run.session, plan.place.name, plan.new_comments, feed=plan.needs_feed)
-    if staged.whole is not None:
+    elif staged.whole is not None:
         described = describe_table(plan, staged.whole, table, beside=staged.is_quarantine)
         sink.overwrite_table(run.session, described, staged.whole, commit)
-        return
-    if isinstance(identity, QuarantineIdentity):
-        there = run.session.read.format("delta").load(table.uri).schema
-        identity = replace(identity, stored=reads.fit_columns(there, identity.columns, "t."))
-    sink.write_difference(run.session, table.uri, _match_rows(found, identity), commit)
-
-
-_MATCHES = "__enrich_matches"
-
-
-def _match_rows(found: Difference, identity: Identity) -> sink.Changed:
-    """Return the staged rows, and what they match in the table below ``t``."""
-    rows, matches, has_nulls = found.rows, identity.of("t."), bool(identity.right)
-    if found.has_copies:  # an insert matches no row: beside it there may be a ``D`` that takes all rows of its key
-        rows, has_nulls = rows.withColumn(_MATCHES, F.col(OPERATION) != "I"), True
-        matches = {**matches, _MATCHES: F.lit(True)}
-    return sink.Changed(rows, matches, has_nulls, found.operations, old=found.old, replaced=found.replaced)
+    else:
+        if isinstance(identity, QuarantineIdentity):
+            there = run.session.read.format("delta").load(table.uri).schema
+            identity = replace(identity, stored=reads.fit_columns(there, identity.columns, "t."))
+        rows, matches, has_nulls = found.rows, identity.of("t."), bool(identity.right)
+        if found.has_copies:  # an insert matches no row: beside it there may be a ``D`` that takes all rows of its key
+            rows, has_nulls = rows.withColumn(_MATCHES, F.col(OPERATION) != "I"), True
+            matches = {**matches, _MATCHES: F.lit(True)}
+        changed = sink.Changed(rows, matches, has_nulls, found.operations, old=found.old, replaced=found.replaced)
+        sink.write_difference(run.session, table.uri, changed, commit)
 
 
 def _refuse_rows(run: Run, staged: StagedTable) -> None:
