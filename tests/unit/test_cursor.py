@@ -13,13 +13,13 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from enrich.base.errors import ConfigError, Conflict, HistoryError, Locked
+from enrich.base.errors import ConfigError, Conflict, HistoryError, Locked, RunFailed
 from enrich.base.failures import UPGRADE, describe_error, is_conflict
 from enrich.delta.runs import INTENT, OUTCOME, RunRow, RunsTable
 from enrich.delta.tables import read_history
 from enrich.progress import cursor, target
 from enrich.progress.cursor import Cursor, Mark, name_application
-from kit.commits import edit_commit, rewrite_commit
+from kit.commits import edit_commit, find_commit, rewrite_commit
 
 JOB = "kept"
 
@@ -96,6 +96,20 @@ def test_what_a_log_has_forgotten_between_a_plan_and_its_commit_may_have_been_dr
     entries = read_history(DeltaTable(uri), 1)
     assert cursor.list_others_between(entries, (0, 2)) == (1,)
     assert cursor.list_others_between(entries, (1, 2)) == ()
+
+
+def test_an_empty_file_of_the_latest_commit_is_named_and_undone_without_it(tmp_path: Path) -> None:
+    """As a power cut leaves it; Delta reads on without its rows, and without its record."""
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    commit(uri, 2, 0)
+    find_commit(uri, 1).write_bytes(b"")
+    for reading in (read, lambda _: target.read_quarantine_state(str(uri), JOB)):
+        with pytest.raises(RunFailed, match=f"{uri}/_delta_log/0{{19}}1[.]json, .* is empty") as caught:
+            reading(uri)
+        assert "remove all files of this number there" in str(caught.value.hint)
+    find_commit(uri, 1).unlink()
+    assert (read(uri).cursor, read(uri).number) == (record(1, None), 1)
 
 
 def test_a_record_of_a_run_that_was_planned_on_a_table_that_was_dropped_is_none(tmp_path: Path) -> None:

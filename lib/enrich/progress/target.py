@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, RunFailed
 from enrich.base.spec import FAILED_COLUMN
 from enrich.delta.runs import RunsTable
 from enrich.delta.tables import RECENT, TableState, exists, open_log, read_history, read_open_state
@@ -118,6 +118,10 @@ def _open_history(
     walked = _walk(read_history(log, RECENT), job)
     if not is_enough(walked):
         walked = _walk(read_history(log), job)
+    if not walked.entries:
+        said = f"{uri}/_delta_log/{log.version():020}.json, the table's latest commit, is empty, damaged or missing"
+        undo = "or undo the commit: remove all files of this number there, if it is empty, and run again"
+        raise RunFailed(said, hint=f"restore that file, {undo}")
     return read_open_state(log), cursor.find_number(log, job, name), walked
 
 
