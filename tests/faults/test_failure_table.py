@@ -25,7 +25,7 @@ from faults.stops import hooked
 from kit.commits import find_commit
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
-from kit.session import COMPILED
+from kit.session import COMPILED, forget_tables
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = {"id": pa.int64(), "name": pa.string(), "note": pa.string(), "size": pa.int32()}
@@ -545,6 +545,25 @@ def test_the_target_loses_a_column(kept: Lab) -> None:
     sql(kept, "ALTER TABLE {} RENAME COLUMN name TO other", "kept")  # beside a feed that nobody but its writer wants
     healed(kept, full_refresh=True)
     assert read_state(kept.path("kept")).has_change_feed
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'none')", "kept")  # writes all files anew
+    kept.put("items", item(2, "newer"))
+    assert healed(kept).mode == "incremental"
+
+
+def test_the_target_loses_a_column_of_its_key(kept: Lab) -> None:
+    sql(kept, f"ALTER TABLE {{}} SET TBLPROPERTIES ({MAPPED})", "kept")
+    shutil.copytree(kept.path("kept"), kept.path("other"))
+    assert kept.run().status == "unchanged"
+    sql(kept, "ALTER TABLE {} RENAME COLUMN id TO other", "kept")
+    kept.put("items", item(1, "new"))
+    refused(kept, 5, "column 'id' of the target of 'kept'", "enrich run kept --full-refresh")
+    project = load_project(kept.home)
+    for how in ({}, {"repair": True}):
+        (check,) = verify(project, spark=kept.spark, **how).jobs
+        assert (check.exit_code, "enrich run kept --full-refresh" in str(check.error)) == (5, True)
+    (check,) = verify(project, against="other", spark=kept.spark).jobs
+    assert (check.exit_code, "enrich verify kept" in str(check.error)) == (6, True)
+    assert healed(kept, full_refresh=True).strategy == "rewrite"
 
 
 def test_another_writer_widens_a_column_of_the_target(kept: Lab) -> None:
@@ -652,6 +671,21 @@ def test_the_target_has_lost_files(gated: Lab) -> None:
 def test_the_quarantine_has_lost_files(gated: Lab) -> None:
     lose_files(gated, "kept__quarantine", "quarantine")
     assert sorted_out(gated).mode == DROPPED["the quarantine is dropped"]
+
+
+def test_the_latest_commit_of_the_target_or_its_quarantine_is_empty(gated_twice: Lab) -> None:
+    """As a power cut leaves it. What is undone is computed again."""
+    for table in ("kept__quarantine", "kept"):
+        place = Path(gated_twice.path(table))
+        file = find_commit(place, DeltaTable(place).version())
+        file.write_bytes(b"")
+        for how in ({}, {"full_refresh": True}):
+            refused(gated_twice, 1, str(file), "remove all files of this number there, if it is empty", **how)
+        for beside in file.parent.glob(f"*{file.stem}.*"):
+            beside.unlink()
+        forget_tables(gated_twice.spark)
+        sorted_out(gated_twice)
+        assert verify(load_project(gated_twice.home), spark=gated_twice.spark).exit_code == 0
 
 
 def run_gated_twice(lab: Lab) -> None:

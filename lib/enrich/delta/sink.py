@@ -368,9 +368,8 @@ def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, com
 
 def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) -> None:
     """Let an existing table have timestamps without time zone, where ``rows`` do: Delta allows new tables alone."""
-    if 'ype":"timestamp_ntz"' not in rows.schema.json():  # of a column, a field, an element, a key or a value
-        return
-    if "timestampNtz" not in (tables.open_log(uri).protocol().writer_features or []):
+    wants = 'ype":"timestamp_ntz"' in rows.schema.json()  # of a column, a field, an element, a key or a value
+    if wants and "timestampNtz" not in (tables.open_log(uri).protocol().writer_features or []):
         _alter(session, name, "SET TBLPROPERTIES", _list_properties({"delta.feature.timestampNtz": "supported"}))
 
 

@@ -26,8 +26,8 @@ from enrich.delta.tables import Log, TableState, changes_values, read_history, r
 
 NUMBER, BESIDE = "number", "quarantine_number"
 """Where a record has the number of the commit that it stands in: a target's, a quarantine's."""
-UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
-"""What comes every day and changes no value, as Delta defines it; others' other commits are read for what they do.
+UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "REMOVE COLUMN MAPPING"})
+"""What changes no value, as Delta defines it, most of it every day; others' other commits are read for what they do.
 
 To read these, too, would cost a file of the log for each, in tables that are optimised every hour.
 """

@@ -34,7 +34,7 @@ from dataclasses import fields, replace
 from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import SourceWindow
-from enrich.base.schemas import strip_type
+from enrich.base.schemas import find, strip_type
 from enrich.base.spec import DataType
 from enrich.base.suites import MASS_CHANGE
 from enrich.delta.extents import MEASURED
@@ -69,7 +69,7 @@ def decide_plan(opened: OpenJob) -> Plan:
         return _take_all(opened, BOOTSTRAP)
     if opened.options.full_refresh:
         return _take_all(opened)
-    cursor = require_cursor(opened.job.job, opened.target, opened.place)
+    cursor = _require_key(opened)
     if target.others:
         raise describe_drift(opened.job.job, target.others)
     continuity.check(cursor, opened.definition, opened.tables)
@@ -161,9 +161,7 @@ def decide_repair(opened: OpenJob) -> Plan:
 
     Without target or cursor, and where it is not this job's doing over these sources, that is a HistoryError.
     """
-    name = opened.job.job
-    require_target(opened)
-    cursor = require_cursor(opened.job.job, opened.target, opened.place)
+    name, cursor = opened.job.job, _require_key(opened)
     continuity.check(cursor, opened.definition, opened.tables)
     if lists := continuity.find_reshaped(cursor, opened.spec):
         raise HistoryError(
@@ -194,6 +192,17 @@ def require_target(opened: OpenJob) -> TableState:
     if table is None:
         raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
     return table
+
+
+def _require_key(opened: OpenJob) -> Cursor:
+    """Return the record of a target; a HistoryError where it is not there, or has lost its key."""
+    there, name = require_target(opened).columns, opened.job.job
+    cursor = require_cursor(name, opened.target, opened.place)
+    keys = [each for each in (*opened.spec.identity, *opened.spec.right_identity) if each in cursor.columns]
+    if lost := [each for each in keys if find(each, there) is None]:
+        said = f"another writer has dropped or renamed column {lost[0]!r} of the target of {name!r}, a part of its key"
+        raise RefreshNeeded(said, hint=f"run `{hints.refresh(name)}`, which writes all rows anew")
+    return cursor
 
 
 def make_plan(
@@ -244,9 +253,8 @@ def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -
     for alias, table in opened.tables.items():
         asked, end = since.get(alias), opened.until.get(alias)
         if asked is not None and end is not None and asked > end:
-            raise ConfigError(
-                f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two values"
-            )
+            said = f"--since is later than --until for source {alias!r} of {name!r}"
+            raise ConfigError(said, hint="exchange the two values")
         start = None if asked is None else min(asked, table.version)
         point = options.is_point(alias)
         found, more = window.compute_window(cursor.sources[alias].to, table.version, start, end, point=point)
