@@ -558,8 +558,8 @@ def test_the_target_loses_a_column_of_its_key(kept: Lab) -> None:
     kept.put("items", item(1, "new"))
     refused(kept, 5, "column 'id' of the target of 'kept'", "enrich run kept --full-refresh")
     project = load_project(kept.home)
-    for how in ({}, {"repair": True}):
-        (check,) = verify(project, spark=kept.spark, **how).jobs
+    for repair in (False, True):
+        (check,) = verify(project, repair=repair, spark=kept.spark).jobs
         assert (check.exit_code, "enrich run kept --full-refresh" in str(check.error)) == (5, True)
     (check,) = verify(project, against="other", spark=kept.spark).jobs
     assert (check.exit_code, "enrich verify kept" in str(check.error)) == (6, True)
