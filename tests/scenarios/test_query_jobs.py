@@ -86,3 +86,35 @@ def test_the_same_job_in_other_words_has_nothing_to_do(shop: Lab) -> None:
     head = SHOP.partition("query")[0]
     shop.job(f"{head}query: >-\n  {' '.join(query.split())}\ntarget: {{table: shop}}\n")
     assert shop.run("shop").status == "unchanged"
+
+
+def test_fields_and_columns_are_called_as_spark_calls_them(lab: Lab) -> None:
+    """Names in another case than the table's, in parentheses, and a column that is called as its table."""
+    status = {"id": pa.int64(), "Status": pa.string(), "Vals": pa.list_(pa.int64())}
+    lab.table("status", "id", status, [{"id": 1, "Status": "open", "Vals": [1, 2]}])
+    lab.table("other", "id", {"id": pa.int64(), "status": pa.string()}, [{"id": 1, "status": "shut"}])
+    head = "sources: {status: {table: status, key: id}, other: {table: other, key: id}}\n"
+    alone = "sources: {status: {table: status, key: id}}\n"
+    shown = (
+        *("struct((STATUS), ((s.ID)))", "(status, ID)", "arrays_zip((VALS), coalesce(vals))", "status = 'open'"),
+        *("transform(VALS, x -> (x, STATUS))", "struct(struct((ID)) AS a)"),
+    )
+    columns = "".join(f", to_json(struct({each} AS c)) AS j{i}, {each} AS c{i}" for i, each in enumerate(shown))
+    texts = {
+        "plain": f"SELECT s.id{columns} FROM status AS s WHERE STATUS = 'open'",
+        "own": "SELECT id, STATUS, Status.status AS again FROM status WHERE status > 'a'",
+        "joined": "SELECT a.id, to_json((b.ID, (a.ID), b.STATUS)) AS c FROM status a JOIN other b ON a.id = b.id",
+        "many": "SELECT STATUS, to_json(struct((count(*)), (STATUS), sum(ALL ID))) AS c FROM status GROUP BY status",
+    }
+    twins = "SELECT a.id, array(struct(a.status, b.status)) AS c FROM status a JOIN other b ON a.id = b.id"
+    for name, text in (*texts.items(), ("twins", twins)):
+        lab.job(f"job: {name}\n{head if 'JOIN' in text else alone}query: |\n  {text}\ntarget: {{table: {name}}}\n")
+    done = {each.job: each for each in lab.run_all().jobs}
+    for table in ("status", "other"):
+        lab.spark.read.format("delta").load(lab.path(table)).createOrReplaceTempView(table)
+    for name, text in texts.items():
+        assert done[name].status == "created", done[name].error
+        wanted, found = lab.spark.sql(text), lab.spark.read.format("delta").load(lab.path(name))
+        assert (found.dtypes, found.collect()) == (wanted.dtypes, wanted.collect()), name
+    said = "twins.yml:4:16: column 'c' has a struct with two fields 'status', which no target can hold"
+    assert (done["twins"].exit_code, said in str(done["twins"].error)) == (2, True), done["twins"].error

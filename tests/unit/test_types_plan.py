@@ -22,6 +22,10 @@ def array(kind: Any) -> dict[str, Any]:
     return {"type": "array", "elementType": kind, "containsNull": True}
 
 
+# Fields of one name in two structs are no twins.
+TWINS = struct(x=struct(s="string"), s=struct(s="string"))
+TWINS["fields"] += struct(S="string")["fields"]
+
 TABLES = {
     "a": {
         "id": "long",
@@ -174,6 +178,7 @@ def test_a_list_shows_all_columns_of_its_lookup(tmp_path: Path) -> None:
         ("a.id * interval 1 day", "interval day", "'x' is interval day, which a target cannot hold and compare; cast it"),
         ("array()", array("void"), "'x' is array<void>: what is always null has no type; cast it"),
         ("struct(a.id as x)", struct(x="long", y=array("variant")), "'x' is struct<x:bigint,y:array<variant>>, which"),
+        ("array(struct(a.s, a.S))", array(TWINS), "column 'x' has a struct with two fields 's', which no target can hold"),
         ("named_struct('p q', a.s)", struct(**{"p q": "string"}), "column 'x' has a field 'p q' that no target can hold; select"),
     ],
 )  # fmt: skip

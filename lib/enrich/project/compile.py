@@ -226,6 +226,10 @@ class Compiler:
         if kind is not None and any(part["type"] == "void" for part in parts):
             mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
             self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
+        named = [[f["name"].lower() for f in part["type"]["fields"]] for part in parts if "fields" in part["type"]]
+        if twins := [each for names in named for each in names if names.count(each) > 1]:
+            message = f"column {name!r} has a struct with two fields {twins[0]!r}, which no target can hold"
+            self.fault(f"{message}; give one of them another name", *path)
         unfit = [part["name"] for part in parts if NOT_IN_FIELD.search(part.get("name", ""))]
         if unfit and not self.is_mapped:
             made = f"struct(x.{quote(unfit[0])} AS name)"

@@ -117,7 +117,7 @@ class _Names:
         if holders:
             column = str(find(first, owner.columns[holders[0]]))
             return self._check_fields((holders[0], column, *rest), where)
-        if owner.tables is None and alias is None:
+        if owner.tables is None and (alias is None or not rest):
             return (owner.driving, *parts)
         raise ExpressionError(self._explain(parts, alias, where))
 
@@ -395,14 +395,12 @@ class _Resolver:
                 own = path[0] in (self.driving, "key", _WRITTEN)
                 text = self._write_key(marks[id(node)][0]) if is_top and not own else _write_path(path)
                 shown = reading.paths[place][-1]
-                if shown not in self.written and not text.endswith(quote(shown)):
-                    text += reading.name_field(place, behind, shown)
-                instead[place] = behind, text
+                is_named = shown in self.written or text.endswith(quote(shown))
+                instead |= {place: (behind, text)} if is_named else reading.exchange(place, behind, text, shown)
             elif is_top and reading.function(node) != "(":
                 place = place_of(node)
-                behind = find_end(tokens, place + 1) + 1
-                text = self._write_key(marks[id(node)][0]) + reading.name_field(place, behind, None)
-                instead[place] = behind, text
+                text = self._write_key(marks[id(node)][0])
+                instead |= reading.exchange(place, find_end(tokens, place + 1) + 1, text, None)
         return write_tokens(tokens, instead)
 
     def _is_fraction(self, part: int) -> bool:

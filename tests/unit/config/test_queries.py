@@ -275,6 +275,10 @@ USING, ON = "USING (customer_id)", "ON c.customer_id = p.customer_id"
         ("to_json(struct(customer_id, NICKNAME))", USING, "key AS `customer_id`, p.`nickname` AS `NICKNAME`"),
         ("struct(coalesce(c.customer_id, p.customer_id), p.nickname AS n)", ON, "key AS `col1`, p.`nickname` AS n"),
         ("struct(c.customer_id AS id, 1)", ON, "c.`customer_id` AS id, 1"),
+        ("struct(((NICKNAME)), (c.customer_id))", ON, "p.`nickname` AS `NICKNAME`, (c.`customer_id`)"),
+        ("struct((Nickname) AS n, (nickname))", ON, "(p.`nickname`) AS n, (p.`nickname`)"),
+        ("struct((customer_id), 1)", USING, "key AS `customer_id`, 1"),
+        ("transform(array(1), x -> struct(x, (NICKNAME)))", ON, "x, p.`nickname` AS `NICKNAME`"),
     ],
 )
 def test_fields_of_a_struct_have_the_names_that_spark_gives_them(column: str, join: str, written: str) -> None:
@@ -285,6 +289,49 @@ def test_fields_of_a_struct_have_the_names_that_spark_gives_them(column: str, jo
     assert f"struct({written})" in found.spec.outputs[1].expression
 
 
+@pytest.mark.parametrize(
+    ("column", "written"),
+    [
+        ("arrays_zip(TAGS, (tags))", "arrays_zip(struct(p.`tags` AS `TAGS`).`TAGS`, (p.`tags`))"),
+        ("(TITLE, (p.PRICE))", "(struct(p.`title` AS `TITLE`).`TITLE`, struct(p.`price` AS `PRICE`).`PRICE`)"),
+        ("TITLE LIKE ANY (TITLE, 'x')", "p.`title` LIKE ANY (p.`title`, 'x')"),
+        ("array((coalesce(p.product_id, q.product_id), 1))", "array((coalesce(key), 1))"),
+    ],
+)
+def test_fields_that_take_no_as_have_the_names_that_spark_gives_them(column: str, written: str) -> None:
+    known = {"p": corpus()["tables"]["products"], "q": {"key": "product_id", "columns": {"product_id": "bigint"}}}
+    text = f"SELECT p.product_id, {column} AS told FROM p LEFT JOIN q ON p.product_id = q.product_id"
+    found, faults = read({"query": text}, {"p": "p", "q": "q"}, known)
+    assert faults == []
+    assert found is not None
+    assert found.spec.outputs[1].expression == written
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("SELECT id, status FROM status", "status.`status`"),
+        ("SELECT id, struct(upper(STATUS)) AS s FROM status WHERE status > ''", "struct(upper(status.`status`))"),
+        ("SELECT s.id, status FROM status AS s LEFT JOIN price AS p ON status = p.id", "s.`status`"),
+        ("SELECT s.id, price FROM status AS s LEFT JOIN price ON s.id = price.id", "price.`price`"),
+        ("SELECT price.id, price FROM status AS price LEFT JOIN status AS s ON price = s.id", None),
+        ("SELECT id, price FROM status AS price", None),
+        ("SELECT status, count(*) AS n FROM status GROUP BY status", "__enrich_a0"),
+    ],
+)
+def test_a_column_may_be_called_as_its_table(text: str, shown: str | None) -> None:
+    """Where the table has none of that name, it is the table that is meant, which is no value."""
+    known = {table: {"key": "id", "columns": {"id": "string", table: "string"}} for table in ("status", "price")}
+    sources = {table: table for table in known if re.search(rf"(FROM|JOIN) {table}\b", text)}
+    found, faults = read({"query": text}, sources, known)
+    if shown is None:
+        assert "'price' is a whole table and no column; name a column of it" in faults[0].message
+    else:
+        assert faults == []
+        assert found is not None
+        assert found.spec.outputs[1].expression == shown
+
+
 def test_fields_of_a_struct_of_groups_have_the_names_that_spark_gives_them() -> None:
     text = "SELECT nickname, struct(NICKNAME, count(*), 1) AS told FROM profiles GROUP BY nickname"
     found, _ = read({"query": text}, {"profiles": "profiles"})
@@ -292,6 +339,24 @@ def test_fields_of_a_struct_of_groups_have_the_names_that_spark_gives_them() -> 
     assert isinstance(found.spec, GroupSpec)
     told = " ".join(found.spec.cells[1].expression.split())
     assert told == "struct( __enrich_k0 AS `NICKNAME`, __enrich_a0 AS `col2` , 1)"
+    found, _ = read({"query": text.replace("NICKNAME, count(*)", "(count(*)), ((NICKNAME))")}, {"profiles": "profiles"})
+    assert found is not None
+    assert isinstance(found.spec, GroupSpec)
+    told = " ".join(found.spec.cells[1].expression.split())
+    assert told == "struct( __enrich_a0 AS `col1` , __enrich_k0 AS `NICKNAME`, 1)"
+
+
+def test_parameters_of_the_rows_of_a_group_have_names_of_their_own() -> None:
+    known = {"t": {"key": "id", "columns": dict.fromkeys(("id", "a.b", "a_b", "c"), "string")}}
+    found, _ = read(
+        {"query": "SELECT `a.b`, a_b, c, count(ALL id) AS n FROM t GROUP BY `a.b`, a_b, c"}, {"t": "t"}, known
+    )
+    assert found is not None
+    rows = JOBS["group"].write_rows_query(found.spec, "t", 3)
+    assert rows is not None
+    assert rows.endswith("WHERE t.`a.b` = :a_b_0 AND t.`a_b` = :a_b_1 AND t.`c` = :c_2")
+    assert isinstance(found.spec, GroupSpec)
+    assert found.spec.aggregates == {"__enrich_a0": "count(t.`id`)"}
 
 
 def test_a_variable_of_a_lambda_has_no_case() -> None:

@@ -94,9 +94,6 @@ def name_operand(node: Any) -> str:
     return name_operand(node.this) if type(node).__name__ == "Paren" else type(node).__name__
 
 
-_NAMING = ("Column", "Anonymous")  # after which a `struct` names a field
-
-
 def list_nodes(tree: exp.Expr) -> list[exp.Expr]:
     """Return the nodes of a tree, each behind its parts."""
     return list(tree.walk(bfs=False))[::-1]
@@ -124,7 +121,7 @@ class Reading:
         self.names: set[int] = set()  # places of the tokens that are parts of names
         self.paths: dict[int, tuple[str, ...]] = {}  # place -> the name that begins there: a column's, or a variable's
         self.columns: dict[int, tuple[str, ...]] = {}  # place -> the reference to a column that begins there
-        self.fields: dict[int, int] = {}  # place -> which field of a `struct` is named after the column or call there
+        self.fields: dict[int, tuple[str, str, int]] = {}  # place -> the function that makes a field, name, parentheses
         self.types: dict[int, str] = {}  # place -> the type that is written there
         self.with_unit: set[int] = set()  # places of the calls whose first argument is a bare unit
         self._resolver = resolver
@@ -169,13 +166,16 @@ class Reading:
             above = above.parent
         return False
 
-    def name_field(self, place: int, behind: int, name: str | None) -> str:
-        """Return what gives a field of a `struct` its name, where that comes from the text between two places alone.
+    def exchange(self, place: int, behind: int, text: str, name: str | None) -> dict[int, tuple[int, str]]:
+        """Return what to write (as ``instead``) where ``text`` means the same as what stands between two places.
 
-        So another text may stand there. None: the name that Spark gives to what is no column.
+        A field that Spark names after that is called ``name`` all the same; None: as what is no column.
         """
-        takes = place in self.fields and self.tokens[behind].lower != "as"
-        return f" AS {quote(name or f'col{self.fields[place]}')}" if takes else ""
+        function, other, depth = self.fields.get(place, ("", "", 0))
+        if function and self.tokens[behind + depth].lower != "as":
+            place, behind, named = place - depth, behind + depth, f"{text} AS {quote(name or other)}"
+            text = named if function == "struct" else f"struct({named}).{quote(name)}" if name else f"coalesce({text})"
+        return {place: (behind, text)}
 
     # --- the tree
 
@@ -232,9 +232,14 @@ class Reading:
 
     def _check_call(self, node: exp.Expr) -> None:
         name, arguments = self.function(node), node.expressions
-        if name == "struct":
-            places = {place_of(each): 1 + i for i, each in enumerate(arguments) if type(each).__name__ in _NAMING}
-            self.fields.update(places)
+        # (x, y) is a struct, too, but not that of LIKE ANY (x, y).
+        is_row = name == "(" and len(arguments) > 1 and type(node.parent).__name__ not in MATCHES
+        for index, each in enumerate(arguments if is_row or name in ("struct", "arrays_zip") else ()):
+            inside, depth = each, 0
+            while type(inside).__name__ == "Anonymous" and (self.function(inside), len(inside.expressions)) == ("(", 1):
+                inside, depth = inside.expressions[0], depth + 1
+            if type(inside).__name__ in ("Column", "Anonymous"):
+                self.fields[place_of(inside)] = name, f"col{index + 1}", depth
         self._at = place_of(node)
         if name == "unix_timestamp" and not arguments:
             self._fail("unix_timestamp without an argument is the time of the run and is not allowed")

@@ -144,7 +144,7 @@ def _read_aggregate(tokens: Tokens, place: int) -> tuple[Aggregate, int]:
         is_rough = token.lower.startswith(("approx", "percentile_approx")) or "sketch" in token.lower
         _refuse(token, "is approximate" if is_rough else "is none of those that a change of the rows keeps exact")
     is_distinct = bool(inside) and inside[0].lower == "distinct"
-    argument = inside[1:] if is_distinct else inside
+    argument = inside[1:] if inside and inside[0].lower in ("distinct", "all") else inside
     if is_distinct and token.lower not in ("count", "array_agg"):
         _refuse(token, "takes no DISTINCT here")
     if token.lower == "count" and not is_distinct and [each.lower for each in argument] == ["*"]:
@@ -203,6 +203,7 @@ class Group(JobSyntax):
         """Write the query of the rows that make a group; parameters, named as the target's columns, are its key."""
         conditions = [f"({spec.where})"] if spec.where is not None else []
         names = [re.sub(r"\W", "_", name, flags=re.ASCII) for name in spec.keys]
+        names = [f"{name}_{place}" if len({*names}) < len(names) else name for place, name in enumerate(names)]
         for name, column, by in zip(names, spec.named, spec.by, strict=True):
             conditions.append(f"{by if column in spec.source.columns else f'({by})'} = :{name}")
         read = f"FROM {table} VERSION AS OF {version} AS {spell_name(spec.driving)}"
@@ -318,8 +319,9 @@ class _Reader:
         for place, path in reading.columns.items():
             written, theirs = known.get(path[0]) or (path[0], of_key[path[0]])
             behind = place + 2 * len(reading.paths[place]) - 1
-            named = reading.name_field(place, behind, None if path[0] in known else reading.paths[place][-1])
-            instead[place] = behind, f" {written}{named} "
+            named = None if path[0] in known else reading.paths[place][-1]
+            for start, (end, shown) in reading.exchange(place, behind, written, named).items():
+                instead[start] = end, f" {shown} "
             paths |= theirs
         return parse_expression(write_tokens(outer, instead).strip(), AnyName()), paths, text
 

@@ -119,8 +119,7 @@ def _write(spec: JoinSpec, members: Iterable[str], text: str) -> str:
         behind = place + 2 * len(reading.paths[place]) - 1
         if path[0] == "key" and spec.has_key:
             part = [each.lower() for each in spec.key_columns].index(path[1].lower()) if len(path) > 1 else 0
-            named = reading.name_field(place, behind, reading.paths[place][-1])
-            instead[place] = behind, _write_key(spec, members, part) + named
+            instead |= reading.exchange(place, behind, _write_key(spec, members, part), reading.paths[place][-1])
         else:
             instead[place] = behind, ".".join(map(spell_name, path))
     return write_tokens(reading.tokens[:-1], instead)
