@@ -88,6 +88,11 @@ def test_what_spark_runs_is_not_refused(text: str) -> None:
         ("1.50BD", "decimal(3,2)"),
         (".05", "decimal(2,2)"),
         ("named_struct('x', 1)", None),
+        ("try_divide(a.dec, 2)", None),  # a decimal, as of /
+        ("nanvl(a.d, 0)", None),  # a float, of one
+        ("overlay(a.s placing 'x' from 1)", "string"),
+        ("overlay(a.bin placing x'00' from 1)", None),
+        ("if()", None),  # as Spark says
     ],
 )
 def test_types_that_are_sure_are_told(text: str, kind: DataType | None) -> None:

@@ -211,7 +211,7 @@ class _Types:
         name, arguments = self._reading.function(node), [self.get(each) for each in node.expressions]
         if name == "(":
             return arguments[0] if len(arguments) == 1 else None
-        if name == "if":
+        if name == "if" and arguments:
             self._require_condition(node, arguments[0])
         if name in ("nullif", "equal_null") and len(arguments) == 2:
             self._compare(node, *arguments)

@@ -15,10 +15,9 @@ def split_words(text: str) -> frozenset[str]:
 _TABLE = """
     Conditions | boolean | equal_null isnan isnotnull isnull
     Conditions | common | coalesce greatest ifnull least nvl
-    Conditions | double | nanvl
     Conditions | first | nullif
     Conditions | rest | if nvl2
-    Conditions | ? | nullifzero zeroifnull
+    Conditions | ? | nanvl nullifzero zeroifnull
     Casts | name | bigint binary boolean date double float int smallint string timestamp tinyint
     Casts | string | typeof
     Casts | ? | cast decimal try_cast
@@ -28,18 +27,18 @@ _TABLE = """
     Text | int | ascii bit_length char_length character_length find_in_set instr len length levenshtein locate
     Text | int | octet_length position regexp_count regexp_instr
     Text | string | base64 btrim char chr concat_ws format_number format_string initcap lcase lower ltrim
-    Text | string | make_valid_utf8 overlay parse_url printf quote regexp_extract regexp_replace regexp_substr repeat
+    Text | string | make_valid_utf8 parse_url printf quote regexp_extract regexp_replace regexp_substr repeat
     Text | string | replace right rtrim soundex space split_part substring_index to_char to_varchar translate trim
     Text | string | try_parse_url try_url_decode try_validate_utf8 ucase upper url_decode url_encode validate_utf8
-    Text | text | concat left lpad rpad substr substring
+    Text | text | concat left lpad overlay rpad substr substring
     Text | ? | decode elt mask to_number try_to_number
     Numbers | bigint | factorial width_bucket
     Numbers | binary | unhex
     Numbers | double | acos acosh asin asinh atan atan2 atanh cbrt cos cosh cot csc degrees e exp expm1 hypot ln log
-    Numbers | double | log10 log1p log2 pi pow power radians rint sec sign signum sin sinh sqrt tan tanh try_divide
+    Numbers | double | log10 log1p log2 pi pow power radians rint sec sign signum sin sinh sqrt tan tanh
     Numbers | string | bin conv hex
     Numbers | ? | abs bround ceil ceiling floor mod negative pmod positive round try_add try_mod try_multiply
-    Numbers | ? | try_subtract
+    Numbers | ? | try_divide try_subtract
     Bits and hashes | bigint | crc32 xxhash64
     Bits and hashes | int | bit_count hash
     Bits and hashes | string | md5 sha sha1 sha2
