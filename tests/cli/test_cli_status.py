@@ -18,6 +18,7 @@ from deltalake.exceptions import TableNotFoundError
 import enrich
 from cli.shop import ACCOUNTS, CONF, write_table
 from enrich.base.result import LookupState, RuleState, State
+from enrich.delta.runs import PROVEN, RunRow
 from enrich.delta.tables import read_state
 from enrich.operations.workplace import Workplace
 from enrich.progress.cursor import Cursor, Mark
@@ -285,6 +286,27 @@ def test_proof_prints_what_is_recorded_and_the_query_that_computes_it(told: Any,
     place = f"delta_scan('{project / 'lake' / 'customers'}')"
     (proof,) = duckdb.execute(answer["query"].replace(place, "(SELECT 'a' id, NULL email, true consent)")).fetchall()
     assert proof[0] == 1
+
+    told(replace(KEPT, proof=(101, 1, 7)))
+    for version, scan in ((0, place.replace(")", ", version => 0)")), (1, place)):
+        asked = ("proof", "customers", "--version", str(version), "--dialect", "duckdb", "--output", "json")
+        answer = json.loads(call("--project-dir", project, *asked).stdout)
+        assert (answer["target"]["rows"], f"FROM {scan})" in answer["query"]) == (100 + version, True), answer["query"]
+
+
+def test_what_was_proven_of_another_table_is_not_told(told: Any, project: Path, call: Call) -> None:
+    """The target was dropped after ``verify`` had found it equal, and begins anew."""
+    told(KEPT)
+    place = str(project / "lake" / "customers")
+    runs = Workplace(enrich.load_project(project), [], run_id="").runs
+    for known, shown in (({"table_id": "another"}, None), ({"table_id": read_state(place).table_id}, 0), ({}, 0)):
+        runs.append(RunRow("r1", "customers", place, PROVEN, {"version": 0} | known))
+        (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+        assert job["proven"] is None if shown is None else (job["proven"]["version"], len(job["proven"])) == (shown, 2)
+    runs.append(RunRow("r1", "customers", place, PROVEN, {"version": 0, "table_id": read_state(place).table_id}))
+    shutil.rmtree(place)
+    (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    assert (job["proven"], job["target_version"]) == (None, None)
 
 
 def test_proof_says_what_records_one(told: Any, project: Path, call: Call) -> None:

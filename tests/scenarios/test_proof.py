@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -109,6 +110,23 @@ def test_what_others_do_is_found_and_repaired(held: Lab, table: str, act: str) -
     assert row["id"] not in found.error, "no value of a row"
     assert check(lab, repair=True).status == "repaired"
     assert check(lab, quick=True).status == "equal"
+
+
+def test_a_decimal_that_somebody_widens_needs_a_full_refresh(lab: Lab) -> None:
+    """More digits are other texts, so other sums; and no comparison is possible with a column of another type."""
+    lab.table("sums", "id", {"id": pa.int64(), "d": pa.decimal128(10, 2)}, [{"id": 1, "d": Decimal("1.50")}])
+    lab.job("job: customers\nsources: {sums: {table: sums, key: id}}\nfrom: sums\ntarget: {table: customers}\n")
+    lab.run()
+    table = f"delta.`{lab.path('customers')}`"
+    lab.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    lab.spark.sql(f"ALTER TABLE {table} ALTER COLUMN d TYPE DECIMAL(16, 4)")
+    found = check(lab, quick=True)
+    assert (found.status, found.exit_code) == ("different", 6)
+    assert "run customers --full-refresh`" in str(found.error)
+    assert "--repair" not in str(found.error), "it would be refused"
+    assert check(lab, repair=True).exit_code == 5
+    assert lab.run(full_refresh=True).error is None
+    assert check(lab, quick=True).status == check(lab).status == "equal"
 
 
 def test_a_table_made_elsewhere_proves_the_same(held: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,3 +313,5 @@ def test_status_says_what_was_proven(held: Lab) -> None:
     assert check(lab).status == "equal"
     proven = read_status(project)[0].to_dict()["proven"]
     assert (proven["version"], set(proven)) == (0, {"version", "at"})
+    shutil.rmtree(lab.path("customers"))
+    assert read_status(project)[0].to_dict()["proven"] is None, "of a table that is gone"

@@ -26,7 +26,8 @@ connection = duckdb.connect()
 connection.execute(f"LOAD '{extension}'")
 query = 'SELECT id, name, "at".x, "at".y FROM delta_scan(?)'
 rows = connection.execute(query, [sys.argv[1]]).fetchall()
-print(json.dumps(rows))
+first = connection.execute("SELECT count(*) FROM delta_scan(?, version => 0)", [sys.argv[1]]).fetchall()
+print(json.dumps([rows, first]))
 """
 
 
@@ -42,7 +43,10 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_duckdb_reads_a_commit_by_position(interpreted: SparkSession, tmp_path: Path, packages: Path) -> None:
-    """Two commits, the second one into files that have deletion vectors: updates, deletes and new rows."""
+    """Two commits, the second one into files that have deletion vectors: updates, deletes and new rows.
+
+    And an older version, as the query of ``enrich proof`` names it.
+    """
     table = make_table(interpreted, tmp_path / "table", {})
     for number in (1, 2):
         old = interpreted.read.format("delta").load(table)
@@ -53,7 +57,10 @@ def test_duckdb_reads_a_commit_by_position(interpreted: SparkSession, tmp_path: 
         new = old.limit(1).select(F.lit(100 + number).cast("long").alias("id"), F.lit("new").alias("name"), "at")
         wanted = interpreted.createDataFrame(changed.union(new).collect(), old.schema)
         write(interpreted, table, compare(interpreted, table, wanted))
-    theirs = must_run([sys.executable, "-c", READING, table], cwd=tmp_path, PYTHONPATH=str(packages))
+    done = must_run([sys.executable, "-c", READING, table], cwd=tmp_path, PYTHONPATH=str(packages))
+    theirs, first = json.loads(done)
+    begun = interpreted.read.format("delta").option("versionAsOf", 0).load(table)
+    assert first == [[begun.count()]] != [[len(theirs)]]
     rows = interpreted.read.format("delta").load(table).select("id", "name", "at.x", "at.y").collect()
-    assert Counter(map(str, json.loads(theirs))) == Counter(str(list(row)) for row in rows)
+    assert Counter(map(str, theirs)) == Counter(str(list(row)) for row in rows)
     assert len(rows) > 8

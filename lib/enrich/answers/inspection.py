@@ -101,7 +101,10 @@ def read_status(project: Project) -> list[JobStatus]:
         version = target.table.version if target.table else None
         told = target.cursor.state.to_dict() if target.cursor is not None and target.cursor.state is not None else None
         last = row.get("status"), row.get("at")
-        found.append(JobStatus(job.job, str(place), version, lags, *last, note, told, refused, proven.get(str(place))))
+        seen, its_id = proven.get(str(place), {}), target.table and target.table.table_id
+        if seen.pop("table_id", its_id) != its_id and not isinstance(place, CatalogName):
+            seen = {}  # of a table that is there no more
+        found.append(JobStatus(job.job, str(place), version, lags, *last, note, told, refused, seen or None))
     return found
 
 
@@ -208,7 +211,9 @@ def _write_proof(uri: str, at: int, names: Collection[str], dialect: str) -> str
     there, ours = tables.state_at(uri, at), {each.lower() for each in names}
     if there is None:
         return None
-    place = f"delta.{quote(uri)} VERSION AS OF {at}" if dialect == SPARK else f"delta_scan({write_text(uri, DUCKDB)})"
+    older = f", version => {at}" if tables.open_log(uri).version() != at else ""
+    scan = f"delta_scan({write_text(uri, DUCKDB)}{older})"
+    place = f"delta.{quote(uri)} VERSION AS OF {at}" if dialect == SPARK else scan
     return write_query({name: kind for name, kind in there.columns.items() if name.lower() in ours}, dialect, place)
 
 

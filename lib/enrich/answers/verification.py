@@ -257,8 +257,9 @@ class _Checking:
         """Note which version was proven to be what the sources give; who may only read does without."""
         if check.status == EQUAL and plan.job.job not in self.workplace.committed:
             known = self.workplace.run_id, plan.job.job, plan.place.label
+            proven = {"version": check.target_version, "table_id": require_target(plan).table_id}
             try:
-                self.workplace.runs.append(RunRow(*known, PROVEN, {"version": check.target_version}))
+                self.workplace.runs.append(RunRow(*known, PROVEN, proven))
             except EnrichError as error:
                 log.info("%s: that it was proven is not recorded (%s)", plan.job.job, error.message)
 
@@ -291,6 +292,8 @@ class _Checking:
             told.append(f"the {name} should have {what}")
         message = f"job {job.job!r}: tables do not hold what their commits say: {'; '.join(told)}"
         hint = f"run `{hints.verify(job.job)}`, which says how many rows differ, then `{hints.repair(job.job)}`"
+        if target.table.is_widened:
+            hint = f"a column's type was widened, as digits of a decimal: run `{hints.refresh(job.job)}`"
         error = EnrichError(message, hint=hint)
         return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)
 
