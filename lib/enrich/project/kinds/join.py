@@ -114,7 +114,7 @@ def _write_key(spec: JoinSpec, members: Iterable[str], part: int) -> str:
 def _write(spec: JoinSpec, members: Iterable[str], text: str) -> str:
     """Write an expression of the job as SQL means it: its ``key`` is no word there, and its names are quoted."""
     reading = read_tokens(tokenize(text), AnyName())
-    instead = {}
+    instead: dict[int, tuple[int, str]] = {}
     for place, path in reading.columns.items():
         behind = place + 2 * len(reading.paths[place]) - 1
         if path[0] == "key" and spec.has_key:
