@@ -426,7 +426,7 @@ def playing(home: Path, job: str = JOB) -> Iterator[Player]:
         for old in (tables.is_occupied, tables.has_remains):
             _replace_everywhere(patch, old, lambda _: False)
         _replace_everywhere(patch, tables.find_damage, lambda *_: None)
-        for module in (publish, sink, difference, state, source_changes):
+        for module in (publish, sink, difference, source_changes):
             patch.setattr(module, "F", Anything())
         _patch_frames(patch)
         patch.setattr(reads, "read_snapshot", _read_snapshot)

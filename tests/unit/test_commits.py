@@ -216,7 +216,7 @@ def test_what_the_protocol_does_not_have_is_not_passed_over(uri: Path, line: str
         (["+f", "-f +f1", "-f1"], ["", "", ""]),
         (["-f1 +f2", "-f2"], ["", "-f1"]),
         (["-f +f1 -g +g1", "-g1 +g2"], ["-f +f1", "-g +g2"]),
-        (["-f1 +f2", "-f2 +f1"], ["", ""]),  # RESTORE
+        (["-f1 +f2", "-f2 +f1"], ["", "-f1 +f1"]),  # RESTORE
         (["-f +f1", "~f1 ~h", "-h +f1"], ["-f +f1", "~f1 ~h", "-h +f1"]),  # OPTIMIZE, and RESTORE
         (["-f +f1", "-f1 +f2 cdc", "-f2 +f3"], ["-f +f1", "-f1 +f2 cdc", "-f2 +f3"]),
         (["-f", "+f", "-f +f1"], ["-f", "", "+f1"]),  # RESTORE brings a file back

@@ -47,5 +47,4 @@ def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> st
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
     """Return `suggest` as the end of a sentence, with the semicolon before it."""
-    said = suggest(word, known, otherwise)
-    return f"; {said}" if said else ""
+    return f"; {said}" if (said := suggest(word, known, otherwise)) else ""

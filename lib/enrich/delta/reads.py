@@ -208,7 +208,7 @@ def read_change_feed(
         try:
             there = columns if like is None else [name for name in columns if find(name, feed.columns)]
             netted = tables.net_vectors(uri, window) if net else []
-            feed = _read_behind(spark, feed, window[1], [*there, _CHANGE, _VERSION], like is not None, netted)
+            feed = _read_behind(spark, feed, [*there, _CHANGE, _VERSION], netted, exact=like is not None)
         except (Py4JJavaError, Py4JNetworkError):
             raise
         except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
@@ -232,14 +232,9 @@ def forget_past(frame: DataFrame) -> DataFrame:
 
 
 def _read_behind(
-    spark: SparkSession,
-    feed: DataFrame,
-    last: int,
-    columns: Sequence[str],
-    exact: bool,
-    netted: Sequence[Sequence[str]],
+    spark: SparkSession, feed: DataFrame, columns: Sequence[str], netted: Sequence[Sequence[str]], *, exact: bool
 ) -> DataFrame:
-    """Return columns of a feed that ends with the commit ``last``, by the classes of Delta behind its reader.
+    """Return columns of a feed, by the classes of Delta behind its reader; ``exact``: as for ``_find_snapshot``.
 
     ``netted``: the actions of its commits, where these are not as the log has them.
     """
@@ -248,9 +243,9 @@ def _read_behind(
     if relation.startingVersion().isEmpty():
         return feed  # there are no such commits: nothing is in it
     jvm: Any = spark._jvm
-    latest = relation.snapshotForBatchSchema()
-    then, delta = _find_snapshot(relation, latest, last, exact=exact), jvm.org.apache.spark.sql.delta
-    listed, ends = jvm.org.apache.spark.api.python.PythonUtils.toSeq, (relation.startingVersion().get(), last)
+    latest, ends = relation.snapshotForBatchSchema(), (relation.startingVersion().get(), relation.endingVersion().get())
+    then, delta = _find_snapshot(relation, latest, ends[1], exact=exact), jvm.org.apache.spark.sql.delta
+    listed = jvm.org.apache.spark.api.python.PythonUtils.toSeq
     if netted:
         versions = listed(jvm.java.util.stream.LongStream.rangeClosed(*ends).boxed().toList())
         commits = [listed([delta.actions.Action.fromJson(text) for text in each]) for each in netted]

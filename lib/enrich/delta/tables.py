@@ -37,7 +37,7 @@ _ACTIONS = frozenset(
     {"add", "remove", "cdc", "metaData", "protocol", "commitInfo", "txn"}
     | {"domainMetadata", "checkpointMetadata", "sidecar"}
 )
-_VECTORS = frozenset({"u", "i", "p"})
+_VECTOR, _VECTORS = "deletionVector", frozenset({"u", "i", "p"})
 """The actions of a commit and the kinds of deletion vectors that Delta's protocol has; others may mean anything."""
 _MARKS = ("_delta_log", "_delta_log/_staged_commits")
 _LOG_FILE = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\.(?:([0-9]{10})\.([0-9]{10})\.)?[^/]*)")
@@ -284,7 +284,7 @@ def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
 
 def _require_known(uri: str, version: int, action: Mapping[str, Any]) -> None:
     for name, told in action.items():
-        vector = (told.get("deletionVector") or {}) if name in _ACTIONS and told else {}
+        vector = (told.get(_VECTOR) or {}) if name in _ACTIONS and told else {}
         kind = vector.get("storageType", "u")
         if name not in _ACTIONS or kind not in _VECTORS:  # to pass over it may mean to pass over changes
             what = f"deletion vectors of a kind {kind!r}" if name in _ACTIONS else f"an action {name!r}"
@@ -428,7 +428,7 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
         found = actions(uri, version, "metaData", "add", "cdc")
         if found is None:
             lost.append(version)
-        vectors = any(each.get("add", {}).get("deletionVector") for each in found or ())
+        vectors = any(each.get("add", {}).get(_VECTOR) for each in found or ())
         marks = marks or (vectors and not any("cdc" in each for each in found or ()))
         for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
@@ -466,19 +466,13 @@ def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:
                 commits[-1][0].append(each)
         for path, ends in commits[-1][1].items():
             before = last.get(path, {})
-            if "add" in before and "remove" in ends and _share_vector(before["add"], ends["remove"]):
+            if "add" in before and "remove" in ends and before["add"].get(_VECTOR) == ends["remove"].get(_VECTOR):
                 del before["add"], ends["remove"]
                 ends.update(before)
                 before.clear()
-            if len(ends) > 1 and _share_vector(*ends.values()):
-                ends.clear()
             last[path] = ends
     netted = [[*others, *[{kind: end[kind]} for end in files.values() for kind in end]] for others, files in commits]
     return [list(map(json.dumps, each)) for each in netted]
-
-
-def _share_vector(file: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    return bool(file.get("deletionVector") == other.get("deletionVector"))
 
 
 def keeps_columns(uri: str, version: int, used: Collection[str] | None = None) -> bool:

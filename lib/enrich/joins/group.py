@@ -114,8 +114,7 @@ def _compute_affected(run: Run, changed: Changes, affected: Affected) -> DataFra
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
     """Return the groups, with ``HOLDERS``, how many rows each has."""
-    spec = get_spec(run)
-    return derive_groups(spec, run.snapshot(spec.driving), affected)
+    return derive_groups(get_spec(run), run.snapshot(run.plan.spec.driving), affected)
 
 
 def show_keyless(run: Run, rows: DataFrame) -> DataFrame:

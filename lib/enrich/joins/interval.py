@@ -294,5 +294,4 @@ def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = 
     partners = count_partners(F.lit(1), has_pair, has_null(wanted))
     is_alive = ~has_pair if step.how in ("left", "full") else F.lit(False)
     own = rows.join(found, on=keys, how="left").withColumns({name_partners(step.alias): partners, ALIVE: is_alive})
-    own = own.drop(*wanted, AT, _FOUND)
-    return own.unionByName(pairs, allowMissingColumns=True)
+    return own.drop(*wanted, AT, _FOUND).unionByName(pairs, allowMissingColumns=True)

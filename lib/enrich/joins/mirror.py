@@ -64,8 +64,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
     """Return the mirror's rows."""
-    spec = get_spec(run)
-    return derive_mirror(spec, run.snapshot(spec.driving), affected)
+    return derive_mirror(get_spec(run), run.snapshot(run.plan.spec.driving), affected)
 
 
 def show_keyless(run: Run, rows: DataFrame) -> DataFrame:

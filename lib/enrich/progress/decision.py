@@ -198,8 +198,8 @@ def _require_key(opened: OpenJob) -> Cursor:
     """Return the record of a target; a HistoryError where it is not there, or has lost its key."""
     there, name = require_target(opened).columns, opened.job.job
     cursor = require_cursor(name, opened.target, opened.place)
-    keys = [each for each in (*opened.spec.identity, *opened.spec.right_identity) if each in cursor.columns]
-    if lost := [each for each in keys if find(each, there) is None]:
+    keys = *opened.spec.identity, *opened.spec.right_identity
+    if lost := [each for each in keys if each in cursor.columns and find(each, there) is None]:
         said = f"another writer has dropped or renamed column {lost[0]!r} of the target of {name!r}, a part of its key"
         raise RefreshNeeded(said, hint=f"run `{hints.refresh(name)}`, which writes all rows anew")
     return cursor

@@ -115,8 +115,7 @@ class _Names:
             named = " or ".join(f"{each}.{first}" for each in holders)
             raise ExpressionError(f"{first!r} {where} is ambiguous; write {named}")
         if holders:
-            column = str(find(first, owner.columns[holders[0]]))
-            return self._check_fields((holders[0], column, *rest), where)
+            return self._check_fields((holders[0], str(find(first, owner.columns[holders[0]])), *rest), where)
         if owner.tables is None and (alias is None or not rest):
             return (owner.driving, *parts)
         raise ExpressionError(self._explain(parts, alias, where))

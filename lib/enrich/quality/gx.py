@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 T = TypeVar("T")
-_BATCH = "rows"
 BOOLEAN_ONLY = {"result_format": {"result_format": "BOOLEAN_ONLY"}}
 _NAMES = ("column", "column_A", "column_B", "column_list", "column_set")
 _LOGGERS = ("great_expectations", "DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
@@ -120,7 +119,7 @@ class Bench:
         from great_expectations.validator.metrics_calculator import MetricsCalculator
 
         self.engine: Any = _build_engine_class()(spark=frame.sparkSession, persist=False)
-        self.engine.load_batch_data(_BATCH, frame)
+        self.engine.load_batch_data("rows", frame)
         self.calculator: MetricsCalculator = MetricsCalculator(self.engine, show_progress_bars=False)
 
     def dependencies(self, expectation: Any) -> dict[str, Any]:

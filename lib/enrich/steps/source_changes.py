@@ -160,8 +160,7 @@ def read_windows(run: Run) -> Changes:
             found = _count_sources(run, alias)[alias]
             come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
         if alias in again:  # the window was widened
-            more = again[alias].keys
-            both = net[alias].select_changed().unionByName(more).distinct() if alias in net else None
+            both = net[alias].select_changed().unionByName(again[alias].keys).distinct() if alias in net else None
             count = again[alias].count if both is None else both.count()
         compared[alias] = frozenset(each for part in (net, again) if alias in part for each in part[alias].compared)
         window[alias] = describe_window(plan, alias, count, compared=bool(compared[alias]))
