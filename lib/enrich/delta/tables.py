@@ -428,7 +428,7 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
         found = actions(uri, version, "metaData", "add", "cdc")
         if found is None:
             lost.append(version)
-        vectors = any(each.get("add", {}).get(_VECTOR) for each in found or ())
+        vectors = any((each.get("add") or {}).get(_VECTOR) for each in found or ())
         marks = marks or (vectors and not any("cdc" in each for each in found or ()))
         for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
