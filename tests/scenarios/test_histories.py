@@ -517,7 +517,6 @@ def test_a_quarantine_that_is_behind_its_target_by_more_than_the_feed_tells(past
     before = told(past), told(past, "versions__quarantine")
     DeltaTable(past.path("versions__quarantine")).restore(0)
     lose_feed(past, 7)
-    assert past.run().exit_code == 5
-    assert past.run(allow_gap=True).error is None
+    assert past.run().error is None, "the version of the quarantine that the target's record names tells enough"
     assert (told(past), told(past, "versions__quarantine")) == before
     assert past.run().status == "unchanged"
