@@ -451,7 +451,7 @@ def test_room_or_memory_runs_out_or_a_task_fails(kept: Lab, monkeypatch: pytest.
     healed(kept)
 
 
-def lose_feed(*_: object) -> object:
+def lose_feed(*_: object, **__: object) -> object:
     """Do what Delta does where a feed is lost."""
     raise PySparkException("DELTA_MISSING_CHANGE_DATA")
 
