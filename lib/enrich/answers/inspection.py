@@ -211,7 +211,7 @@ def _write_proof(uri: str, at: int, names: Collection[str], dialect: str) -> str
     there, ours = tables.state_at(uri, at), {each.lower() for each in names}
     if there is None:
         return None
-    older = f", version => {at}" if tables.open_log(uri).version() != at else ""
+    older = f", version => {at}" if dialect != SPARK and tables.open_log(uri).version() != at else ""
     scan = f"delta_scan({write_text(uri, DUCKDB)}{older})"
     place = f"delta.{quote(uri)} VERSION AS OF {at}" if dialect == SPARK else scan
     return write_query({name: kind for name, kind in there.columns.items() if name.lower() in ours}, dialect, place)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -11,7 +10,7 @@ from pathlib import Path
 _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
 written: ContextVar[str | None] = ContextVar("enrich_written", default=None)
-command: ContextVar[str] = ContextVar("enrich_call", default="enrich")
+command: ContextVar[tuple[str, ...]] = ContextVar("enrich_call", default=("enrich",))
 """The words with which a command begins: ``enrich``, and what names project and deployment."""
 
 
@@ -44,9 +43,9 @@ def current() -> tuple[str | None, str | None]:
 @contextmanager
 def work_at(target: str, directory: Path | None = None) -> Iterator[None]:
     """Let the commands in messages that are made inside be for a deployment, and for a project that was or is named."""
-    told = shlex.split(command.get()) if directory is None else ["", "--project-dir", str(directory.absolute())]
-    place = told[1:3] if "--project-dir" in told else []
-    token = command.set(shlex.join(["enrich", *place, *(["--target", target] if target != "dev" else [])]))
+    words = command.get() if directory is None else ("enrich", "--project-dir", str(directory.absolute()))
+    place = words[:3] if "--project-dir" in words else words[:1]
+    token = command.set((*place, *(("--target", target) if target != "dev" else ())))
     try:
         yield
     finally:

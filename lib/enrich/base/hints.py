@@ -37,7 +37,7 @@ FULL_REFRESH = RunOptions(full_refresh=True)
 
 def _spell(*words: str | int | None) -> str:
     """Return a command for the project and the deployment that this process was called for."""
-    return f"{command.get()} {shlex.join(str(word) for word in words if word is not None)}"
+    return shlex.join([*command.get(), *(str(word) for word in words if word is not None)])
 
 
 def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:

@@ -68,7 +68,7 @@ def walk_parts(part: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, M
     path = f"{path}.{quote(part['name'])}" if "name" in part else path
     yield path, part
     if not isinstance(kind := part["type"], str):
-        for each in (*kind.get("fields", ()), *[{"type": kind[part]} for part in _INSIDE if part in kind]):
+        for each in (*kind.get("fields", ()), *[{"type": kind[inner]} for inner in _INSIDE if inner in kind]):
             yield from walk_parts(each, path)
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from enrich.base.result import Extent
 from enrich.delta.extents import read_sizes
 from enrich.delta.stores import open_files
-from enrich.delta.tables import actions, open_log
+from enrich.delta.tables import actions, list_changed, open_log
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -91,5 +91,4 @@ def _list_told(uri: str, version: int) -> Iterable[dict[str, Any]]:
     """Return the files that tell what a commit changed, each once; OPTIMIZE changes nothing."""
     found = actions(uri, version) or []
     told = [each["cdc"] for each in found if "cdc" in each]
-    changing = [each[kind] for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
-    return told or {each["path"]: each for each in changing}.values()
+    return told or {file["path"]: file for _, file in list_changed(found)}.values()

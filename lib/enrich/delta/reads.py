@@ -23,6 +23,7 @@ from enrich.base.failures import find_condition, find_lack
 from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
 from enrich.delta import stores, tables
+from enrich.delta.positions import make_sequence
 
 
 def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
@@ -245,20 +246,18 @@ def _read_behind(
     jvm: Any = spark._jvm
     latest, ends = relation.snapshotForBatchSchema(), (relation.startingVersion().get(), relation.endingVersion().get())
     then, delta = _find_snapshot(relation, latest, ends[1], exact=exact), jvm.org.apache.spark.sql.delta
-    listed = jvm.org.apache.spark.api.python.PythonUtils.toSeq
     if netted:
-        versions = listed(jvm.java.util.stream.LongStream.rangeClosed(*ends).boxed().toList())
-        commits = [listed([delta.actions.Action.fromJson(text) for text in each]) for each in netted]
-        changes = versions.zip(listed(commits)).iterator()
+        longs = jvm.java.util.stream.LongStream.rangeClosed(*ends).boxed().toList()  # on the way from here: integers
+        commits = [make_sequence(jvm, *map(delta.actions.Action.fromJson, each)) for each in netted]
+        changes = jvm.org.apache.spark.api.python.PythonUtils.toSeq(longs).zip(make_sequence(jvm, *commits)).iterator()
     else:
         changes = relation.deltaLog().getChanges(*ends, relation.catalogTableOpt(), False)
     # As a batch, and only what the commits recorded.
     ways = spark._jsparkSession, relation.catalogTableOpt(), False, False, jvm.scala.Option.empty()
     found = delta.commands.cdc.CDCReader.changesToDF(then, *ends, changes, *ways).fileChangeDf()
-    plan = found.queryExecution().analyzed()
-    if netted and plan.nodeName() == "Union":
+    if netted and (plan := found.queryExecution().analyzed()).nodeName() == "Union":
         parts = [plan.children().apply(place) for place in range(plan.children().size())]
-        kept = listed([each for each in parts if not _adds_nothing(each.collectLeaves().head())])
+        kept = make_sequence(jvm, *[each for each in parts if not _adds_nothing(each.collectLeaves().head())])
         found = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, plan.copy(kept, False, False))
     rows, is_latest = ClassicDataFrame(found, spark), then.version() == latest.version()
     wanted = feed.select(*[F.col(quote(name)) for name in columns])

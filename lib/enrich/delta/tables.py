@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import eq
@@ -282,6 +282,12 @@ def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
     return wanted if count else None
 
 
+def list_changed(found: Iterable[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the files that actions ``add`` or ``remove`` with a change of data, each behind this word."""
+    both = [(kind, each.get(kind) or {}) for each in found for kind in ("add", "remove")]
+    return [(kind, file) for kind, file in both if file.get("dataChange")]
+
+
 def _require_known(uri: str, version: int, action: Mapping[str, Any]) -> None:
     for name, told in action.items():
         vector = (told.get(_VECTOR) or {}) if name in _ACTIONS and told else {}
@@ -455,16 +461,12 @@ def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:
     commits: list[tuple[list[Any], dict[str, dict[str, Any]]]] = []
     last: dict[str, dict[str, Any]] = {}
     for version in range(window[0] + 1, window[1] + 1):
-        told = actions(uri, version) or []
-        has_feed = any("cdc" in each for each in told)  # which tells all of it
-        commits.append(([], {}))
-        for each in told:
-            kind = next((kind for kind in ("add", "remove") if each.get(kind)), "")
-            if kind and each[kind].get("dataChange") and not has_feed:
-                commits[-1][1].setdefault(each[kind]["path"], {})[kind] = each[kind]
-            else:
-                commits[-1][0].append(each)
-        for path, ends in commits[-1][1].items():
+        told, files = actions(uri, version) or [], dict[str, dict[str, Any]]()
+        moved = [] if any("cdc" in each for each in told) else list_changed(told)  # a feed tells all of its commit
+        commits.append(([each for each in told if not (moved and list_changed([each]))], files))
+        for kind, file in moved:
+            files.setdefault(file["path"], {})[kind] = file
+        for path, ends in files.items():
             before = last.get(path, {})
             if "add" in before and "remove" in ends and before["add"].get(_VECTOR) == ends["remove"].get(_VECTOR):
                 del before["add"], ends["remove"]

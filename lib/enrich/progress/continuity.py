@@ -272,7 +272,7 @@ def find_feed_start(
 def _has_files(uri: str, found: Sequence[Mapping[str, Any]]) -> bool:
     """Return whether the files are there in which a commit tells what it changed."""
     recorded = list(list_files(found, "cdc"))
-    changing = [each for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
+    changing = [{kind: file} for kind, file in tables.list_changed(found)]
     return _exist(uri, recorded or [*list_files(changing, "add"), *list_files(changing, "remove")])
 
 

@@ -14,7 +14,7 @@ from enrich.project.expressions.functions import explain_function, split_words
 from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds import syntax
-from enrich.project.kinds.join import spell_name
+from enrich.project.kinds.join import name_table, spell_name
 from enrich.project.kinds.syntax import ColumnSources, Draft, JobSyntax
 from enrich.project.query import Tokens, find_end, split_top, write_tokens
 
@@ -192,11 +192,10 @@ class Group(JobSyntax):
 
     def write_query(self, spec: GroupSpec, sources: Mapping[str, str]) -> str | None:
         """Write it; doubled keys, normalised keys, quarantined rows and groups with a null are no part of the query."""
-        name, alias = spell_name(sources[spec.driving]), spell_name(spec.driving)
-        table = alias if name == alias else f"{name} AS {alias}"
         shown = [f"{text} AS {spell_name(cell.name)}" for text, cell in zip(spec.texts, spec.cells, strict=True)]
         where = [] if spec.where is None else [f"WHERE {spec.where}"]
-        lines = ["SELECT " + ",\n       ".join(shown), f"FROM {table}", *where, f"GROUP BY {', '.join(spec.by)}"]
+        table = f"FROM {name_table(sources, spec.driving)}"
+        lines = ["SELECT " + ",\n       ".join(shown), table, *where, f"GROUP BY {', '.join(spec.by)}"]
         return "\n".join(lines)
 
     def write_rows_query(self, spec: GroupSpec, table: str, version: int) -> str | None:

@@ -48,21 +48,17 @@ class Joins(JobSyntax):
         if not all(JOINS[step.kind].in_sql for step in spec.steps):
             return None
 
-        def name_table(alias: str) -> str:
-            own, name = spell_name(sources[alias]), spell_name(alias)
-            return own if own == name else f"{own} AS {name}"
-
         members = [spec.driving]
-        lines = [f"FROM {name_table(spec.driving)}"]
+        lines = [f"FROM {name_table(sources, spec.driving)}"]
         for step in spec.steps:
             key = spec.sources[step.alias].key
             if step.shares_key:
                 ours = [_write_key(spec, members, part) for part in range(len(key))]
             else:
                 ours = [_write(spec, members, text) for text in step.on]
-            alias = spell_name(step.alias)
-            pairs = [f"{our} = {alias}.{spell_name(their)}" for our, their in zip(ours, key, strict=True)]
-            lines.append(f"{_WORDS[step.how]} {name_table(step.alias)} ON {' AND '.join(pairs)}")
+            theirs = [f"{spell_name(step.alias)}.{spell_name(column)}" for column in key]
+            pairs = [" = ".join(pair) for pair in zip(ours, theirs, strict=True)]
+            lines.append(f"{_WORDS[step.how]} {name_table(sources, step.alias)} ON {' AND '.join(pairs)}")
             if step.shares_key:
                 members.append(step.alias)
         columns = []
@@ -123,6 +119,12 @@ def _write(spec: JoinSpec, members: Iterable[str], text: str) -> str:
         else:
             instead[place] = behind, ".".join(map(spell_name, path))
     return write_tokens(reading.tokens[:-1], instead)
+
+
+def name_table(sources: Mapping[str, str], alias: str) -> str:
+    """Write a table of a query, by its name in ``sources``, and its alias where that is another one."""
+    own, name = spell_name(sources[alias]), spell_name(alias)
+    return own if own == name else f"{own} AS {name}"
 
 
 def spell_name(name: str) -> str:
