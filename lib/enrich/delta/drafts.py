@@ -25,7 +25,7 @@ from enrich.base.errors import Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.spec import quote
 from enrich.delta import tables
-from enrich.delta.positions import make_sequence
+from enrich.delta.reads import make_sequence
 from enrich.delta.stores import find_local_path
 
 if TYPE_CHECKING:

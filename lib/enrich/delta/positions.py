@@ -24,6 +24,7 @@ from enrich.base.errors import Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, POSITIONAL, VECTOR_COLUMNS
 from enrich.base.spec import FILE, OPERATION, ROW, WAS, quote
+from enrich.delta.reads import make_sequence
 from enrich.delta.tables import CHANGE_FEED, VECTORS
 
 if TYPE_CHECKING:
@@ -198,14 +199,6 @@ _KIND = "_change_type"
 def gather_few(rows: DataFrame, count: int) -> DataFrame:
     """Return rows, few in one partition: one task writes them into one file."""
     return rows.coalesce(1) if count <= FEW else rows
-
-
-def make_sequence(jvm: Any, *values: Any) -> Any:
-    """Return values as a sequence of Scala's."""
-    found = jvm.java.util.ArrayList()
-    for each in values:
-        found.add(each)
-    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
 
 
 def _count_rows(session: SparkSession, changed: Changed) -> Any:

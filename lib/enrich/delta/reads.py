@@ -23,7 +23,6 @@ from enrich.base.failures import find_condition, find_lack
 from enrich.base.schemas import find
 from enrich.base.spec import COMMIT, FILE, PLACE, ROW, WEIGHT, name_inside, quote
 from enrich.delta import stores, tables
-from enrich.delta.positions import make_sequence
 
 
 def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
@@ -230,6 +229,14 @@ def forget_past(frame: DataFrame) -> DataFrame:
     except (Py4JError, TypeError):  # another Spark: the frame as it is says the same
         return frame
     return ClassicDataFrame(found, frame.sparkSession)
+
+
+def make_sequence(jvm: Any, *values: Any) -> Any:
+    """Return values as a sequence of Scala's."""
+    found = jvm.java.util.ArrayList()
+    for each in values:
+        found.add(each)
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
 
 
 def _read_behind(
