@@ -110,11 +110,12 @@ def test_fields_and_columns_are_called_as_spark_calls_them(lab: Lab) -> None:
     for name, text in (*texts.items(), ("twins", twins)):
         lab.job(f"job: {name}\n{head if 'JOIN' in text else alone}query: |\n  {text}\ntarget: {{table: {name}}}\n")
     done = {each.job: each for each in lab.run_all().jobs}
+    session = lab.spark.newSession()
     for table in ("status", "other"):
-        lab.spark.read.format("delta").load(lab.path(table)).createOrReplaceTempView(table)
+        session.read.format("delta").load(lab.path(table)).createOrReplaceTempView(table)
     for name, text in texts.items():
         assert done[name].status == "created", done[name].error
-        wanted, found = lab.spark.sql(text), lab.spark.read.format("delta").load(lab.path(name))
+        wanted, found = session.sql(text), session.read.format("delta").load(lab.path(name))
         assert (found.dtypes, found.collect()) == (wanted.dtypes, wanted.collect()), name
     said = "twins.yml:4:16: column 'c' has a struct with two fields 'status', which no target can hold"
     assert (done["twins"].exit_code, said in str(done["twins"].error)) == (2, True), done["twins"].error

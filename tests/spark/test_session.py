@@ -306,14 +306,14 @@ def test_all_settings_of_spark_and_delta_are_of_the_families_that_are_looked_at(
 
 def test_the_given_session_stays_as_it_was_found(restored):
     restored.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
-    before = restored.conf.getAll
+    before, tables = restored.conf.getAll, restored.catalog.listTables()
     job = open_job_session(restored)
     job.conf.set("spark.sql.shuffle.partitions", "5")
     job.range(1).createOrReplaceTempView("only_there")
     with activate(job):
         job.createDataFrame([(1,)], ["a"]).collect()
     assert restored.conf.getAll == before
-    assert restored.catalog.listTables() == []
+    assert restored.catalog.listTables() == tables
 
 
 def test_the_users_session_stays_the_active_one(spark):
