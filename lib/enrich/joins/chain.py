@@ -45,14 +45,9 @@ from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
 
 
-def get_spec(run: Run) -> JoinSpec:
-    """Return the job of a run as the joins that it is."""
-    return cast(JoinSpec, run.plan.spec)
-
-
 def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
-    spec, now = get_spec(run), run.now
+    now, spec = run.now, run.now.spec
     right = spec.right_step()
     dependent = []
     for step in spec.steps:
@@ -168,7 +163,7 @@ def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bo
 
 def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Join the affected rows anew, and count the partners that they have found."""
-    spec = get_spec(run)
+    spec = run.now.spec
     went = _find_rows_that_went(run, spec, changed, affected)
     joined = affected if affected is None or went is None else replace(affected, went=went)
     # Which rows have orphans in their lists is asked once more.
@@ -235,7 +230,7 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
 
     Nothing is filtered and no lookup adds rows. So they have no partners in an interval join.
     """
-    sources, spec = run.now, get_spec(run)
+    sources, spec = run.now, run.now.spec
     alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
     keys = name_left_key(len(spec.key_columns))
     start = alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id())
@@ -275,7 +270,7 @@ def list_reads(plan: Plan, moved: Mapping[str, bool]) -> Iterator[Read]:
 
 def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
     """Return how each join goes over all driving rows: what is recorded, less what the affected rows had before."""
-    spec = get_spec(run)
+    spec = run.now.spec
     if _keeps_partners(run, spec, changed):
         return recorded
     if changed.have_come(spec.driving, affected) and not spec.sources[spec.driving].trusted:
@@ -341,7 +336,7 @@ def _list_touched(spec: JoinSpec, changed: Changes) -> list[Step]:
 
 def recount_lookups(run: Run) -> Lookups:
     """Count how each join goes over all driving rows."""
-    return _count_partners(run.now, None, get_spec(run).steps)
+    return _count_partners(run.now, None, run.now.spec.steps)
 
 
 def _count_partners(sources: Sources, affected: Affected | None, wanted: Sequence[Step]) -> Lookups:
