@@ -113,7 +113,7 @@ class Side:
 
 def list_sides(spec: JobSpec) -> list[Side]:
     """Return the rows with a left key, and where a join keeps them those that only its lookup has."""
-    left, right = Side(spec.driving, spec.key_columns, spec.identity[: len(spec.key_columns)]), spec.right_step()
+    left, right = Side(spec.driving, spec.key_columns, spec.identity[: len(spec.key_columns)]), spec.right_step
     if right is None:
         return [left]
     return [left, Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)]

@@ -261,8 +261,9 @@ class JoinSpec:
         """The interval join, of which a job has at most one: the first."""
         return next((step for step in self.steps if step.interval is not None), None)
 
+    @property
     def right_step(self) -> Step | None:
-        """Return the right or full foreign-key or interval join, of which a job has at most one."""
+        """The right or full foreign-key or interval join, of which a job has at most one."""
         return next((step for step in self.steps if step.keeps_right and not step.shares_key), None)
 
 
@@ -276,14 +277,11 @@ class WithoutJoins:
     read_whole: ClassVar[frozenset[str]] = frozenset()
     right_identity: ClassVar[tuple[str, ...]] = ()
     interval_step: ClassVar[Step | None] = None
+    right_step: ClassVar[Step | None] = None
 
     job: str
     sources: dict[str, SourceSpec]
     driving: str
-
-    def right_step(self) -> Step | None:
-        """Return no join."""
-        return None
 
     @property
     def identity(self) -> tuple[str, ...]:

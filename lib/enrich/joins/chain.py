@@ -48,7 +48,7 @@ from enrich.steps.source_changes import read_windows as read_changes  # noqa: F4
 def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
     now, spec = run.now, run.now.spec
-    right = spec.right_step()
+    right = spec.right_step
     dependent = []
     for step in spec.steps:
         if not step.shares_key and step.alias in changed.differing:
@@ -134,7 +134,7 @@ def find_affected_right(
     In: ``moved``, keys that the affected left rows refer to or are near, at both ends of the window.
     Out: ``__enrich_r*``, distinct and without nulls.
     """
-    right = spec.right_step()
+    right = spec.right_step
     assert right is not None  # noqa: S101 - callers have looked
     names = name_right_key(len(spec.sources[right.alias].key))
     parts = [frame.toDF(*names) for frame in moved]
@@ -189,7 +189,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
 def knows_old(plan: Plan, count: float) -> bool:
     """Tell whether the sources tell what the target has of so many affected rows."""
     spec = cast(JoinSpec, plan.spec)
-    adds = spec.right_step() is not None or spec.interval_step is not None
+    adds = spec.right_step is not None or spec.interval_step is not None
     return count <= FEW and plan.explains_target and not adds
 
 
@@ -251,7 +251,7 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
 def list_reads(plan: Plan, moved: Mapping[str, bool]) -> Iterator[Read]:
     """Yield the sources that the joins read, and those that tell which rows refer to what has changed."""
     spec = cast(JoinSpec, plan.spec)
-    right = spec.right_step()
+    right = spec.right_step
     everything = plan.everything or right is not None or spec.interval_step is not None or plan.lacks_state
     if plan.everything and right is not None:  # once more for the rows of the lookup that no row refers to
         yield from ((alias, None) for alias in (spec.driving, right.alias))

@@ -89,7 +89,7 @@ def decide_plan(opened: OpenJob) -> Plan:
             raise HistoryError(
                 f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
             ) from refused
-    if apart and spec.right_step() is not None:
+    if apart and spec.right_step is not None:
         return _take_all(opened)  # a row of the lookup comes and goes with references of then, which no feed tells
     return _take_changes(opened, cursor, apart)
 

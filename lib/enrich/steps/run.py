@@ -70,7 +70,7 @@ class Run:
         A large lookup has been filtered by then, by keys that are broadcast all the same; but not where it adds rows.
         """
         few = affected is not None and self.are_few(affected.count)
-        adds = self.plan.spec.right_step() is not None or self.plan.spec.interval_step is not None
+        adds = self.plan.spec.right_step is not None or self.plan.spec.interval_step is not None
         return hold_settings(self.session, {BROADCAST: "-1"} if few and not adds else {})
 
     def keep(self, frame: DataFrame) -> DataFrame:
