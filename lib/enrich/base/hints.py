@@ -49,16 +49,12 @@ def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:
     return _spell("run", job, *words, *(word for rule in options.accept for word in ("--accept", rule)))
 
 
-def refresh(job: str) -> str:
-    """Compute all rows of a job anew."""
-    return run(job, FULL_REFRESH)
-
-
 def repair(job: str) -> str:
     """Compare a target with what its job gives, and write the difference."""
     return _spell("verify", job, "--repair")
 
 
+refresh = partial(run, options=FULL_REFRESH)
 verify = partial(_spell, "verify")
 plan = partial(_spell, "plan")
 diff = partial(_spell, "diff")
