@@ -272,7 +272,10 @@ def move_groups(run: Run, changed: Changes, affected: Affected) -> DataFrame | N
         return None
     images = changed.net[spec.driving].images.where(~lacks_value(spec.key))
     rows = drop_nulls(take_keys(spec, images, WEIGHT), names)
-    kinds, values = _find_kinds(spec, rows)
+    made = rows.agg(*[F.expr(text).alias(name) for name, text in spec.aggregates.items()])
+    arguments = {name: part.argument for name, part in spec.parts.items() if part.argument is not None}
+    made_of = rows.select(*[F.expr(text).alias(name) for name, text in arguments.items()])
+    kinds, values = ({each.name: each.dataType for each in frame.schema} for frame in (made, made_of))
     come, gone = F.col(WEIGHT) > 0, F.col(WEIGHT) < 0
     told = [F.count_if(come).alias(_COME), F.count_if(gone).alias(_GONE), (F.max(F.abs(WEIGHT)) > 1).alias(_CROWDED)]
     told += [each for name, part in spec.parts.items() for each in _tell_changes(name, part, values.get(name))]
@@ -299,14 +302,6 @@ def move_groups(run: Run, changed: Changes, affected: Affected) -> DataFrame | N
     sure = ~F.col(_CROWDED) & begins_known & knows_life & (~lives | are_sure)
     cells = [value.alias(name) for name, (value, _) in moved.items()]
     return frame.select(*names, *cells, F.coalesce(sure, F.lit(False)).alias(_SURE), lives.alias(LIVE))
-
-
-def _find_kinds(spec: GroupSpec, rows: DataFrame) -> tuple[dict[str, SparkType], dict[str, SparkType]]:
-    """Return the types of the aggregates, and of the values that they are made of."""
-    made = rows.agg(*[F.expr(text).alias(name) for name, text in spec.aggregates.items()])
-    parts = {name: part.argument for name, part in spec.parts.items() if part.argument is not None}
-    values = rows.select(*[F.expr(text).alias(name) for name, text in parts.items()])
-    return {each.name: each.dataType for each in made.schema}, {each.name: each.dataType for each in values.schema}
 
 
 def _counts(part: Part) -> bool:

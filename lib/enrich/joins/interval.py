@@ -145,17 +145,20 @@ class Interval(StepKind):
 
     def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
         """Join driving rows with the rows of a lookup near them; ``right`` and ``full`` add its unpaired ones."""
-        is_large = step.alias in sources.large
+        is_large, near, matched = step.alias in sources.large, get_interval(step), name_matched(len(step.on))
         rows = _mark_rows(sources, step, rows)
         rows = sources.keep(rows) if is_large else rows
-        lookup = _read_lookup(sources, step)
+        lookup = sources.frame(step.alias, name_right_key(len(sources.spec.sources[step.alias].key)))
+        compared = zip([*matched, TIME], [*near.match, near.time], strict=True)
+        row = F.col(quote(step.alias))
+        lookup = lookup.withColumns({name: row.getField(column) for name, column in compared})
         joined = join_pairs(rows, lookup, step, large=is_large)
         if not step.keeps_right:
             return joined
         if affected is not None and affected.right is not None:
             lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
         # Rows of the lookup that no row is near.
-        keys, matched = list_identity(lookup), name_matched(len(step.on))
+        keys = list_identity(lookup)
         asking = _read_rows(sources, step, None).select(*name_wanted(len(step.on)), AT)
         used = find_pairs(asking, lookup.select(*keys, *matched, TIME), step).distinct()
         alone = lookup.drop(*matched, TIME).join(used, on=keys, how="left_anti").withColumn(ALIVE, F.lit(True))
@@ -241,14 +244,6 @@ def _mark_rows(sources: Sources, step: Step, rows: DataFrame) -> DataFrame:
         is_text_key = column in source.key and source.columns[column] == specs.TEXT_TYPE
         parts[name] = normalise.normalise(F.expr(text), source.normalise if is_text_key else ())
     return rows.withColumns({**parts, AT: F.expr(near.at)})
-
-
-def _read_lookup(sources: Sources, step: Step) -> DataFrame:
-    """Return the rows of the lookup: ``__enrich_r*``, its struct, and what is compared: ``name_matched``, ``TIME``."""
-    near, row = get_interval(step), F.col(quote(step.alias))
-    lookup = sources.frame(step.alias, name_right_key(len(sources.spec.sources[step.alias].key)))
-    parts = {name: row.getField(column) for name, column in zip(name_matched(len(near.match)), near.match, strict=True)}
-    return lookup.withColumns({**parts, TIME: row.getField(near.time)})
 
 
 def find_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:

@@ -92,8 +92,7 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
     else:
         doubled = {each.source for each in closed_by if each.expectation == KEY_UNIQUE}
         sources = [each for each in plan.spec.sources.values() if each.alias in doubled and not each.normalise]
-        queries = [_list_doubled(plan, each) for each in sources]
-        what = f"the rows, whose keys `{queries[0]}` lists" if queries else "the rows or the rule"
+        what = f"the rows, whose keys `{_list_doubled(plan, sources[0])}` lists" if sources else "the rows or the rule"
         hint = f"the target is unchanged: correct {what}, then run `{hints.run(result.job, plan.asked)}`"
     return replace(
         result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=Blocked.exit_code

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
@@ -55,10 +56,7 @@ def count_target(
 ) -> Counted:
     """Return the target's state as it will be after the run; its difference has images unless all rows are counted."""
     plan, recorded = run.plan, run.plan.recorded_state
-
-    def publish() -> DataFrame:
-        return build_published(run, judged.good, affected, None)
-
+    publish = partial(build_published, run, judged.good, affected, None)
     if plan.everything:
         return _take_counts(plan, judged, lookups) or count_rows(plan, publish(), lookups), frozenset()
     if recorded is None:
