@@ -124,7 +124,6 @@ def doctor_keys(
 
 
 def _examine_join(run: Run, step: Step, *, show_keys: bool) -> JoinKeys:
-    """Hold the keys of one join against each other."""
     spec = run.plan.spec
     lookup = spec.sources[step.alias]
     # Of an as-of join without the last part: no moment is nearly another one.

@@ -179,7 +179,6 @@ class _Key:
 
 
 def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlace]:
-    """Yield the places in one table where the key stands."""
     from pyarrow.fs import FileSelector, PyFileSystem
 
     uri, tell = table.uri.rstrip("/"), partial(_tell, table)

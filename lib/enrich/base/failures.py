@@ -210,7 +210,6 @@ def describe_error(error: Exception, job: str) -> EnrichError:
 
 
 def _name_class(error: Exception) -> str:
-    """Return an error's class and condition."""
     java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
     return " ".join(filter(None, (type(error).__name__, find_condition(error), java.rsplit(".", 1)[-1])))
 

@@ -104,7 +104,6 @@ def _find_other_columns(schema: T.StructType, rows: DataFrame, names: set[str]) 
 
 
 def _list_fields(kind: T.DataType) -> Iterator[T.StructField]:
-    """Yield the fields of a type, and those inside them."""
     if isinstance(kind, T.StructType):
         for each in kind.fields:
             yield each

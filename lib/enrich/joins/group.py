@@ -347,7 +347,6 @@ class _Mover:
         return F.col(f"{name}_was") if name in self.shown.columns else F.lit(None)
 
     def is_known(self, name: str | None) -> Column:
-        """Tell whether it is known what an aggregate was."""
         return F.lit(True) if name in self.shown.columns else ~F.col(_THERE)
 
     def count(self, name: str, told: str | None) -> Column:

@@ -124,7 +124,6 @@ class _Running:
         return result
 
     def _skip(self, name: str, why: str) -> JobResult:
-        """Note and record a job that is not run because of another one."""
         self.done[name] = JobResult(name, SKIPPED, error=f"skipped: {why}")
         return record_outcome(self.workplace, self.done[name])
 

@@ -136,7 +136,6 @@ def _build_row_type(
 
 
 def _build_table_type(optional: Mapping[str, Kind] = _NONE, **required: Kind) -> Type:
-    """Build an aggregate type on the whole table."""
     return Type(AGGREGATE, required, optional)
 
 

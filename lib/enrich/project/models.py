@@ -40,7 +40,6 @@ _PATH = re.compile(r"(?:\w+|`(?:[^`]|``)+`)(?:\s*\.\s*(?:\w+|`(?:[^`]|``)+`))*")
 
 
 def _wrap_in_list(value: Any) -> Any:
-    """Return a single value as a list of one."""
     if isinstance(value, str | int | float):
         return (value,)
     return tuple(value) if isinstance(value, list) else value

@@ -208,7 +208,6 @@ class _Reader:
         return found
 
     def tree(self, name: str) -> Tree | None:
-        """Read a file; None when it cannot be read."""
         try:
             return read_tree(self.base / name, name)
         except ConfigError as error:
@@ -216,7 +215,6 @@ class _Reader:
             return None
 
     def settings(self, name: str, files: dict[str, str]) -> Settings | None:
-        """Return the settings of a deployment."""
         if name not in files:
             if files:
                 message = f"there is no deployment {name!r}; known: {', '.join(files)}{did_you_mean(name, files, '')}"
@@ -252,7 +250,6 @@ class _Reader:
         return tree, faults
 
     def suites(self, trees: dict[str, Tree], *, all_suites: bool) -> dict[str, Suite]:
-        """Return the suites that jobs name, or all there are."""
         files = self.files("expectations", (".json", *_YAML))
         wanted = set(files) if all_suites else set()
         for tree in trees.values():

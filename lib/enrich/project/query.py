@@ -330,7 +330,6 @@ class _Reader:
         self._refuse_rest()
 
     def _read_groups(self) -> None:
-        """Read GROUP BY with the expressions behind it."""
         query, word = self.query, self.token
         query.group_at = word.start
         if query.joins:
@@ -529,7 +528,6 @@ class _Reader:
         return self.look() in ("where", "on", "using") or self._begins_join() or self._find_clause() is not None
 
     def _read_table(self) -> Named:
-        """Read a table's name and its alias."""
         token = self.token
         word, after = token.lower, self.look(1)
         if word == "lateral":

@@ -86,7 +86,6 @@ class _Names:
 
     @property
     def reserved(self) -> frozenset[str]:
-        """Names that no lambda variable may hide."""
         return frozenset(self.scope)
 
     def resolve(self, parts: Path, where: str) -> Path:
@@ -619,7 +618,6 @@ def _unite(marks: Sequence[_Mark | None]) -> _Mark | None:
 
 
 def _write_path(path: Path) -> str:
-    """Write a path as an expression of a job."""
     return path[1] if path[0] == _WRITTEN else ".".join((spell_name(path[0]), *map(quote, path[1:])))
 
 

@@ -98,11 +98,9 @@ class _Types:
             self._kinds[id(node)] = self._type(node)
 
     def get(self, node: exp.Expr | None) -> Known:
-        """Return the type of a node."""
         return self._kinds.get(id(node))
 
     def _type(self, node: exp.Expr) -> Known:
-        """Find the type of a node, after those of its parts."""
         name = type(node).__name__
         if name in COMPARISONS | PREDICATES:
             self._check_condition(node)

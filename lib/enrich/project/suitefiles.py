@@ -150,7 +150,6 @@ class _RuleReader:
     faults: list[Fault] = field(default_factory=list)
 
     def fault(self, message: str, *path: PathStep) -> None:
-        """Note one fault at a node of the rule."""
         self.faults.append(Fault(message, self.tree.at("expectations", self.index, *path)))
 
     def read(self) -> SuiteRule | None:

@@ -134,16 +134,13 @@ class _Reader:
     faults: list[Fault] = field(default_factory=list)
 
     def fault(self, message: str, line: int) -> None:
-        """Note a fault and go on."""
         self.faults.append(Fault(message, f"{self.name}:{line}"))
 
     def stop(self, message: str, line: int) -> NoReturn:
-        """Note a fault and give up."""
         self.fault(message, line)
         raise _StopReading
 
     def document(self) -> Any:
-        """Return the root's value."""
         if control := _CONTROL.search(self.text):
             message = f"control character U+{ord(control.group()):04X} is not allowed; write it as an escape"
             self.stop(message, self.text.count("\n", 0, control.start()) + 1)

@@ -271,7 +271,6 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
 def _choose_launch_settings(
     master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...], size: int | None = None
 ) -> dict[str, str]:
-    """Return the settings for the JVM's command line."""
     settings = AT_LAUNCH | {key: value for key, value in conf.items() if key.startswith(EARLY)}
     if master:
         settings["spark.master"] = master

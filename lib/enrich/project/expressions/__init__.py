@@ -187,7 +187,6 @@ def _list_cast(reading: Reading, node: exp.Expr, parts: list[int]) -> list[int]:
 
 
 def _find_kind(reading: Reading, node: exp.Expr, parts: list[int]) -> int:
-    """Return what a node is, given what its parts are."""
     name, kind = type(node).__name__, max(parts, default=_FIXED)
     if (wanted := reading.cast_to(node)) is not None:
         if parts[0] == _BYTES and wanted.split()[0].lower() in _CARRIERS:

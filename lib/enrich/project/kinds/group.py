@@ -385,11 +385,9 @@ class _Cells:
 
     @property
     def reserved(self) -> frozenset[str]:
-        """Names that no lambda variable may hide."""
         return self.aggregates | {self.alias}
 
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
-        """Return the name of an aggregate or of a key."""
         if parts[0] in self.aggregates and len(parts) == 1:
             return parts
         if (key := self.plain.get(fold_path(parts))) is not None:

@@ -115,6 +115,5 @@ class History(JobSyntax):
 
 
 def _list_times(draft: Draft) -> tuple[str, str]:
-    """Return the names of the columns of the times."""
     history = draft.tree.mapping("history")
     return str(history.get("valid_from", "valid_from")), str(history.get("valid_to", "valid_to"))
