@@ -14,8 +14,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.types import DataType as SparkType
-from pyspark.sql.types import StructField
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnvironmentFault
@@ -126,7 +124,7 @@ def _take_columns(rows: DataFrame, columns: Sequence[str], like: DataFrame | Non
     return found if like is None else fit_rows(found, {each.name: each.dataType for each in like.schema.fields})
 
 
-def fit_rows(rows: DataFrame, kinds: Mapping[str, SparkType]) -> DataFrame:
+def fit_rows(rows: DataFrame, kinds: Mapping[str, T.DataType]) -> DataFrame:
     """Return rows whose structs have the fields of other types, by their names; those that they lack are null."""
     have = {each.name: each.dataType for each in rows.schema.fields}
     other = {name: kind for name, kind in have.items() if name in kinds and _has_other_fields(kind, kinds[name])}
@@ -137,7 +135,7 @@ def fit_rows(rows: DataFrame, kinds: Mapping[str, SparkType]) -> DataFrame:
     return rows.select(*[fitted.get(name, column).alias(name) for name, column in columns.items()])
 
 
-def fit_columns(stored: Iterable[StructField], wanted: Iterable[StructField], prefix: str) -> dict[str, Column]:
+def fit_columns(stored: Iterable[T.StructField], wanted: Iterable[T.StructField], prefix: str) -> dict[str, Column]:
     """Return the columns that are not ``stored``, or whose structs have other fields, in the wanted types."""
     have = {each.name.lower(): each for each in stored}
     found = {}
@@ -150,11 +148,11 @@ def fit_columns(stored: Iterable[StructField], wanted: Iterable[StructField], pr
     return found
 
 
-def _has_other_fields(have: SparkType, want: SparkType) -> bool:
+def _has_other_fields(have: T.DataType, want: T.DataType) -> bool:
     return isinstance(have, T.StructType | T.ArrayType | T.MapType) and have.simpleString() != want.simpleString()
 
 
-def give_fields(value: Column, have: SparkType, want: SparkType) -> Column:
+def give_fields(value: Column, have: T.DataType, want: T.DataType) -> Column:
     """Return a value whose structs have the fields that they have later, by their names; Spark casts by position."""
     if have == want:
         return value
@@ -294,7 +292,7 @@ def _find_snapshot(relation: Any, latest: Any, last: int, *, exact: bool) -> Any
     return latest if same and not exact else then
 
 
-def _take_as(rows: DataFrame, wanted: StructField, *, is_latest: bool) -> Column:
+def _take_as(rows: DataFrame, wanted: T.StructField, *, is_latest: bool) -> Column:
     """Return a column as the table's latest schema has it, without what Delta notes about it in its own tables."""
     there = next((each for each in rows.schema.fields if each.name.lower() == wanted.name.lower()), None)
     if there is None:

@@ -42,7 +42,6 @@ from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.errors import ConfigError, Conflict
 from enrich.base.failpoints import pass_point
@@ -257,7 +256,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     builder.execute()
 
 
-def _require_fields(value: Column, kind: SparkType | None) -> Column:
+def _require_fields(value: Column, kind: T.DataType | None) -> Column:
     """Return a value whose fields are never null where the table has them so: a MERGE takes no others.
 
     Rows with a null there have been refused before (``frames/difference``), so what stands in for it is never written.
@@ -279,7 +278,7 @@ def _has_required(kind: T.StructType) -> bool:
     )
 
 
-def _make_value(kind: SparkType) -> Column | None:
+def _make_value(kind: T.DataType) -> Column | None:
     """Return some value of a type that is known not to be null; None for a type without a literal."""
     if isinstance(kind, T.StructType):
         fields = [(each.name, _make_value(each.dataType)) for each in kind.fields]
@@ -412,7 +411,7 @@ def _drop_metadata(rows: DataFrame, comments: Mapping[str, str] = MappingProxyTy
     return rows.select(*columns)
 
 
-def _plain_type(kind: SparkType) -> SparkType:
+def _plain_type(kind: T.DataType) -> T.DataType:
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(each.name, _plain_type(each.dataType), each.nullable) for each in kind])
     if isinstance(kind, T.ArrayType):

@@ -10,7 +10,6 @@ from typing import Any, cast
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.result import Proof
 from enrich.base.spec import LISTED, Range, SourceSpec, name_inside, quote
@@ -47,7 +46,7 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column | str
     return found[:first], {n: _round(least, most, kind) for (n, kind), least, most in pairs if least is not None}
 
 
-def _round(least: Any, most: Any, kind: SparkType) -> Range:
+def _round(least: Any, most: Any, kind: T.DataType) -> Range:
     """Return a range of whole numbers with round ends, so that the next run's range of as many keys has the same ones.
 
     Spark writes numbers into the code that it makes of a query, and compiles all code that it has not seen.
@@ -58,7 +57,7 @@ def _round(least: Any, most: Any, kind: SparkType) -> Range:
     return Range(least, most, isinstance(kind, T.DateType))
 
 
-def write_key(part: Column, kind: SparkType) -> Column:
+def write_key(part: Column, kind: T.DataType) -> Column:
     """Return a part of a key as text, as ``enrich why`` reads it."""
     return F.hex(part) if isinstance(kind, T.BinaryType) else part.cast("string")
 
@@ -179,7 +178,7 @@ def drop_nulls(frame: DataFrame, names: Sequence[str] | None = None) -> DataFram
     return frame.where(reduce(and_, [F.col(quote(name)).isNotNull() for name in names or frame.columns]))
 
 
-def make_comparable(column: Column, kind: SparkType) -> Column:
+def make_comparable(column: Column, kind: T.DataType) -> Column:
     """Return ``column`` in a form in which equal values look equal, so that it can be grouped, compared and hashed.
 
     ``<=>`` is not defined on maps, and two maps with the same entries in another order are the same value: a map
@@ -188,13 +187,13 @@ def make_comparable(column: Column, kind: SparkType) -> Column:
     return _transform(column, kind, F.array_sort, lambda number, its: number + F.lit(0.0).cast(its))
 
 
-def make_exact(column: Column, kind: SparkType) -> Column:
+def make_exact(column: Column, kind: T.DataType) -> Column:
     """Return ``column`` in a form that can be grouped, in which values look equal only if every function takes them so.
 
     ``map_keys`` tells two maps with the same entries in another order apart, and a cast to text -0.0 from 0.0.
     """
 
-    def write(number: Column, _: SparkType) -> Column:
+    def write(number: Column, _: T.DataType) -> Column:
         return F.struct(number, F.when(number == 0, number.cast("string")))
 
     return _transform(column, kind, lambda entries: entries, write)
@@ -202,9 +201,9 @@ def make_exact(column: Column, kind: SparkType) -> Column:
 
 def _transform(
     column: Column,
-    kind: SparkType,
+    kind: T.DataType,
     of_entries: Callable[[Column], Column],
-    of_fraction: Callable[[Column, SparkType], Column],
+    of_fraction: Callable[[Column, T.DataType], Column],
 ) -> Column:
     """Return ``column`` with other forms of the maps and fractions in it, of the entries in maps, too."""
     if not has_forms(kind):
@@ -212,10 +211,10 @@ def _transform(
     if isinstance(kind, T.FloatType | T.DoubleType):
         return of_fraction(column, kind)
 
-    def go_on(part: Column, its: SparkType) -> Column:
+    def go_on(part: Column, its: T.DataType) -> Column:
         return _transform(part, its, of_entries, of_fraction)
 
-    def rebuild(struct: Column, kinds: Mapping[str, SparkType]) -> Column:
+    def rebuild(struct: Column, kinds: Mapping[str, T.DataType]) -> Column:
         return F.struct(*[go_on(struct.getField(name), its).alias(name) for name, its in kinds.items()])
 
     if isinstance(kind, T.MapType):
@@ -228,7 +227,7 @@ def _transform(
     return F.when(column.isNotNull(), rebuild(column, fields))
 
 
-def has_forms(kind: SparkType) -> bool:
+def has_forms(kind: T.DataType) -> bool:
     """Tell whether a type has values that are equal and yet written in several forms."""
     if isinstance(kind, T.MapType | T.FloatType | T.DoubleType):
         return True

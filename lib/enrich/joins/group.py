@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
-from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.result import Counts
 from enrich.base.schemas import NOT_NULL
@@ -308,7 +307,7 @@ def _counts(part: Part) -> bool:
     return part.function == "count" and not part.is_distinct
 
 
-def _tell_changes(name: str, part: Part, kind: SparkType | None) -> list[Column]:
+def _tell_changes(name: str, part: Part, kind: T.DataType | None) -> list[Column]:
     """Return how many values of an aggregate came and went in a group (``_come``, ``_gone``), and what these make."""
     found = []
     value = F.lit(1) if part.argument is None else F.expr(part.argument)
@@ -339,8 +338,8 @@ class _Mover:
     """Moves the aggregates of groups, in a frame that has what was (``_was``), came and went."""
 
     shown: Shown
-    kinds: Mapping[str, SparkType]  # of the aggregates
-    values: Mapping[str, SparkType]  # of what they are made of
+    kinds: Mapping[str, T.DataType]  # of the aggregates
+    values: Mapping[str, T.DataType]  # of what they are made of
 
     def was(self, name: str | None) -> Column:
         """Return an aggregate as it was; null in a new group, and where no column shows it."""
