@@ -93,16 +93,11 @@ def format_run(result: RunResult, *, quiet: bool = False) -> str:
     if result.dry_run:
         shown.append("dry run: nothing was written; this is what a run would do")
     if not quiet:
-        shown.append(clean(f"run {result.run_id}, deployment {result.deployment}: {format_outcome(result)}"))
+        done = sum(job.status in _CHANGED for job in result.jobs)
+        last = f"{format_count(done, 'job')} changed" if done else "nothing to do"
+        last = f"exit {result.exit_code}" if result.exit_code else last
+        shown.append(clean(f"run {result.run_id}, deployment {result.deployment}: {last}"))
     return "\n".join(shown)
-
-
-def format_outcome(result: RunResult) -> str:
-    """Return the run's last word."""
-    if result.exit_code:
-        return f"exit {result.exit_code}"
-    done = sum(job.status in _CHANGED for job in result.jobs)
-    return f"{format_count(done, 'job')} changed" if done else "nothing to do"
 
 
 def list_notes(job: JobResult) -> list[str]:
