@@ -10,7 +10,7 @@ import sys
 
 import enrich
 from enrich.base.errors import EnvironmentFault
-from enrich.cli.commands import cli
+from enrich.cli.commands import cli as cli
 from enrich.cli.process import report_error
 
 
@@ -25,6 +25,3 @@ def main() -> None:
         )
         sys.exit(report_error(clash))
     cli.main(prog_name="enrich")
-
-
-__all__ = ["cli", "main"]

@@ -11,24 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from enrich.base.words import suggest
-from enrich.project.expressions.functions import FUNCTIONS, GROUPS, RESULTS, explain_function, split_words
-from enrich.project.expressions.lexer import ExpressionError, Token, locate, tokenize
+from enrich.project.expressions.functions import FUNCTIONS as FUNCTIONS
+from enrich.project.expressions.functions import GROUPS, RESULTS, explain_function, split_words
+from enrich.project.expressions.lexer import ExpressionError as ExpressionError
+from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import COMPARISONS, PREDICATES, NameResolver, Reading, list_nodes
 
 if TYPE_CHECKING:
     from sqlglot import exp
-
-__all__ = [
-    "FUNCTIONS",
-    "Expression",
-    "ExpressionError",
-    "Scope",
-    "check_condition",
-    "explain_constant",
-    "fold_path",
-    "parse_expression",
-    "read_tokens",
-]
 
 # Functions that Spark calls without parentheses.
 _CONSTANTS = split_words("current_date current_time current_timestamp current_user localtimestamp session_user user")
