@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 
@@ -29,7 +28,7 @@ from enrich.steps.rows import Rows, make_no_rows
 from enrich.steps.run import Run, measure, read_target
 from enrich.steps.source_changes import Changes
 
-Counted: TypeAlias = tuple[State, frozenset[int]]
+Counted = tuple[State, frozenset[int]]
 """What the target will hold, and the rules for which all of it was read, by index."""
 
 
