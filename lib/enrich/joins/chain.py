@@ -222,7 +222,7 @@ def _find_rows_that_went(run: Run, spec: JoinSpec, changed: Changes, affected: A
 
 def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
     """Return the joined rows."""
-    return join.join_all(run.now if affected is None else run.sources_for(affected), affected)
+    return join.join_all(run.sources_for(affected), affected)
 
 
 def show_keyless(run: Run, rows: DataFrame) -> DataFrame:

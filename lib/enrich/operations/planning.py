@@ -186,7 +186,6 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
 
 
 def _count_keys(plan: Plan, session: SparkSession, found: JobPlan) -> JobPlan:
-    """Count changed and affected keys, per source and in all."""
     from enrich.steps import gate, source_changes
     from enrich.steps.rows import find_affected_keys
     from enrich.steps.run import Run

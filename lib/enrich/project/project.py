@@ -229,7 +229,6 @@ class _Reader:
         return settings
 
     def tables(self) -> tuple[Tree, list[Fault]]:
-        """Return what tables.yml says, if there is one, and its faults."""
         name = NO_TABLES.name
         if os.path.lexists(self.base / MISNAMED):
             self.faults.append(Fault(f"is not read; rename it to {name}", MISNAMED))
@@ -393,7 +392,6 @@ def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
 
 
 def _find_makers(targets: Mapping[str, Location]) -> dict[str, str]:
-    """Return which job writes a target or a quarantine, by the identity of its place."""
     makers = {identify(find_quarantine(place)): job for job, place in targets.items()}
     return makers | {identify(place): job for job, place in targets.items()}
 
