@@ -98,6 +98,24 @@ def test_a_signal_takes_its_way_after_the_commit_is_told(uri: Path) -> None:
     assert landed == [1]
 
 
+@pytest.mark.parametrize("point", ["proof.before", "proof.after"])
+def test_a_signal_while_the_log_is_asked_takes_its_way_after_the_commit_is_told(
+    uri: Path, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    sent: list[str] = []
+
+    def send(name: str) -> None:
+        if name == point and not sent:
+            sent.append(name)
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("enrich.base.failpoints.hook", send)
+    landed: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        settle(planned(uri), lambda: put(uri, "me", 2), landed)
+    assert landed == [1]
+
+
 def test_an_error_without_commit_stays_an_error(uri: Path) -> None:
     def act() -> None:
         raise OSError
@@ -216,7 +234,8 @@ def test_what_the_protocol_does_not_have_is_not_passed_over(uri: Path, line: str
         (["+f", "-f +f1", "-f1"], ["", "", ""]),
         (["-f1 +f2", "-f2"], ["", "-f1"]),
         (["-f +f1 -g +g1", "-g1 +g2"], ["-f +f1", "-g +g2"]),
-        (["-f1 +f2", "-f2 +f1"], ["", "-f1 +f1"]),  # RESTORE
+        (["-f1 +f2", "-f2 +f1"], ["", ""]),  # RESTORE
+        (["-f +f1", "-f1 +f2", "-f2 +f"], ["", "", ""]),  # RESTORE
         (["-f +f1", "~f1 ~h", "-h +f1"], ["-f +f1", "~f1 ~h", "-h +f1"]),  # OPTIMIZE, and RESTORE
         (["-f +f1", "-f1 +f2 cdc", "-f2 +f3"], ["-f +f1", "-f1 +f2 cdc", "-f2 +f3"]),
         (["-f", "+f", "-f +f1"], ["-f", "", "+f1"]),  # RESTORE brings a file back

@@ -98,13 +98,13 @@ def commit_and_prove(commit: Commit, write: Callable[[], None]) -> int:
     """
     try:
         write()
-    except BaseException as error:
+        version = _prove(commit)
+    except BaseException as error:  # of the call, or while the log was asked
         version = _prove(commit)
         if version is None or not isinstance(error, Exception):
             raise
         log.warning("%s: version %d is committed; the call failed: %s", commit.label, version, type(error).__name__)
         return version
-    version = _prove(commit)
     if version is None:
         raise Conflict(f"another run is writing {commit.label}", hint="run again")
     return version

@@ -472,6 +472,8 @@ def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:
                 del before["add"], ends["remove"]
                 ends.update(before)
                 before.clear()
+            if len(ends) > 1 and ends["add"].get(_VECTOR) == ends["remove"].get(_VECTOR):
+                ends.clear()  # a RESTORE has taken the vectors back
             last[path] = ends
     netted = [[*others, *[{kind: end[kind]} for end in files.values() for kind in end]] for others, files in commits]
     return [list(map(json.dumps, each)) for each in netted]

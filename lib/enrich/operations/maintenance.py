@@ -37,7 +37,7 @@ log = logging.getLogger("enrich")
 TARGET, QUARANTINE, SOURCE = "target", "quarantine", "source"
 DONE, NOTHING, FAILED, LOCKED = "done", "nothing", "failed", "locked"
 
-MARGIN = 24  # hours before the end of a table's retention from which on nothing is removed that a job has yet to read
+MARGIN = 1 / 7  # of a table's retention, before whose end nothing is removed any more that a job has yet to read
 USUAL = 7 * 24  # hours for which a table keeps removed files that says nothing of it
 _HOUR = 3_600_000
 _NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
@@ -209,7 +209,7 @@ class _Keeper:
             raise ConfigError(f"{KEEPS_FILES} of {name} cannot be understood", hint=hint)
         hours = math.ceil(seconds / 3600)
         # Delta goes by what the property was when the last checkpoint was written, which may have been less.
-        bound = time.time() * 1000 - (min(hours, USUAL) - MARGIN) * _HOUR
+        bound = time.time() * 1000 - min(hours, USUAL) * (1 - MARGIN) * _HOUR
         for job, table_id, version in self._list_needs(uri):
             if table_id == state.table_id and version < state.version and commits.get(version + 1, 0) < bound:
                 raise HistoryError(

@@ -78,7 +78,7 @@ def find_version(moment: Moment, option: str, job: str, alias: str, commits: Map
     if is_forgotten:
         raise RefreshNeeded(
             f"{option} {spell('', moment)}: the log of source {alias!r} begins only with version {first}",
-            hint=f"run `{hints.refresh(job)}`",
+            hint=f"run `{hints.refresh(job)}`, and name a later version in {option} from then on",
             instead=f"name a later version in {option}, or leave it out",
         )
     return found

@@ -30,7 +30,7 @@ from enrich.project.expressions import Expression, ExpressionError, Scope, check
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
 from enrich.project.querynames import rewrite
-from enrich.project.statictypes import only_compares, step_into
+from enrich.project.statictypes import only_compares, spell_path, step_into
 
 _HASHED = re.compile(r"(?i)\s*(sha2|sha1|sha|md5)\s*\([^()]*(\([^()]*\)[^()]*)*\)\s*")
 _RENAME = {True: "select it under another name", False: "leave it out of 'columns', or rename it in an earlier job"}
@@ -330,6 +330,10 @@ class Compiler:
                 except LookupError as error:
                     self.fault(f"{'.'.join(parts)}: {error.args[0]}", *path)
         return expression if len(self.faults) == start else None
+
+    def spell(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a reference as it is compared: without case, and where the types are known as they spell it."""
+        return fold_path(parts) if self.open else spell_path(build_struct(self.frame), parts)
 
     def _type_path(self, parts: tuple[str, ...]) -> DataType:
         """Return the type of what a reference names; raise LookupError where a field of it does not exist."""

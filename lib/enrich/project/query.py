@@ -154,10 +154,11 @@ def is_operand(token: Token) -> bool:
 
 
 def strip_parentheses(tokens: Tokens) -> Tokens:
-    """Return what stands inside the parentheses around a whole expression."""
+    """Return what stands inside the parentheses around a whole expression, which is no row of several."""
+    around = tokens
     while len(tokens) > 2 and tokens[0].lower == "(" and find_end(tokens, 0) == len(tokens) - 1:
-        tokens = tokens[1:-1]
-    return tokens
+        around, tokens = tokens, tokens[1:-1]
+    return tokens if len(split_top(tokens, ",")) == 1 else around
 
 
 def find_end(tokens: Tokens, start: int) -> int:
@@ -213,8 +214,8 @@ def _blank_comments(text: str) -> str:
         pair = text[at : at + 2]
         end = at + 1
         if pair == "--":
-            end = at + len(re.match(r"[^\n]*", text[at:])[0])  # type: ignore[index]
-            if text[at:end].rstrip("\r").endswith("\\"):
+            end = at + len(re.match(r"[^\r\n]*", text[at:])[0])  # type: ignore[index]
+            if text[at:end].endswith("\\"):
                 raise QueryFault(end - 1, "a backslash ends a comment, and Spark reads the next line as more of it")
         elif pair in ("/*", "*/"):
             end = _end_comment(text, at)

@@ -40,7 +40,7 @@ from enrich.project.query import (
     write_tokens,
 )
 from enrich.project.shape import declare_sources
-from enrich.project.statictypes import step_into
+from enrich.project.statictypes import spell_path
 from enrich.project.yamlfile import PathStep, Tree
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Names:
         """Find alias and column of a name, as Spark looks for it: ``alias.column`` before ``column.field``."""
         path = self._find(parts, where)
         allowed = self.owner.grouped
-        if allowed is not None and path[0] != _WRITTEN and fold_path(path) not in allowed:
+        if allowed is not None and path[0] != _WRITTEN and self.owner.fold(path) not in allowed:
             message = f"{'.'.join(parts)!r} {where} is neither in GROUP BY nor in an aggregate"
             raise ExpressionError(message, hint="a group has many rows: write max(...), for instance, or group by it")
         return path
@@ -121,14 +121,12 @@ class _Names:
 
     def _check_fields(self, path: Path, where: str) -> Path:
         kind = self.owner.columns[path[0]].get(path[1])
-        if kind is not None and self.owner.tables is not None:
-            for name in path[2:]:
-                try:
-                    kind = step_into(kind, name)
-                except LookupError as error:
-                    known = did_you_mean(name, str(error.args[0]).rpartition("it has ")[2].split(", "))
-                    raise ExpressionError(f"{'.'.join(path)} {where}: {error.args[0]}{known}") from None
-        return path
+        if kind is None or self.owner.tables is None:
+            return path
+        try:
+            return (*path[:2], *spell_path(kind, path[2:]))
+        except LookupError as error:
+            raise ExpressionError(f"{'.'.join(path)} {where}: {error.args[0]}") from None
 
     def _explain(self, parts: Path, alias: str | None, where: str) -> str:
         owner, (first, *rest) = self.owner, parts
@@ -166,7 +164,7 @@ class _Resolver:
     patterns: set[frozenset[str]] = field(default_factory=set)
     places: dict[tuple[str | int, ...], int] = field(default_factory=dict)
     visible: list[tuple[str, Path]] = field(default_factory=list)  # the columns of ``*`` so far
-    grouped: frozenset[Path] | None = None  # beside aggregates: the columns that GROUP BY names, without case
+    grouped: frozenset[Path] | None = None  # beside aggregates: the columns that GROUP BY names, as `fold` has them
     written: dict[str, str] = field(default_factory=dict)  # a name in the place of an aggregate -> the aggregate
 
     def __post_init__(self) -> None:
@@ -178,6 +176,10 @@ class _Resolver:
 
     def fault(self, at: int, message: str) -> None:
         self.faults.append((at, message))
+
+    def fold(self, path: Path) -> Path:
+        """Return a path as it is compared; where tables are known it is spelled as they have it."""
+        return fold_path(path) if self.tables is None else path
 
     def resolve(self) -> Meaning:
         query = self.query
@@ -236,7 +238,7 @@ class _Resolver:
             if side is not None and not side.columns and not self.at_a_glance:
                 self.fault(tokens[0].start, "GROUP BY names columns, or expressions over them; what is here is neither")
             by += [side] if side is not None else []
-        plain = frozenset(fold_path(path) for side in by if side.is_name for path in side.columns)
+        plain = frozenset(self.fold(path) for side in by if side.is_name for path in side.columns)
         select: dict[str, str] = {}
         for item in query.items:
             if item.is_star:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from enrich.base.schemas import build_struct, fields_of, find, kind_of, name_of
 from enrich.base.spec import DataType
+from enrich.base.words import did_you_mean
 from enrich.project.expressions.functions import RESULTS, split_words
 from enrich.project.expressions.lexer import ExpressionError, locate, tokenize
 from enrich.project.expressions.reading import (
@@ -260,10 +261,19 @@ def step_into(kind: DataType, name: str) -> DataType:
     fields = fields_of(kind)
     found = find(name, fields)
     if found is None:
-        known = f"; it has {', '.join(fields)}" if fields else ""
+        known = did_you_mean(name, fields, f"it has {', '.join(fields)}" if fields else "")
         raise LookupError(f"{name_of(kind)} has no field {name!r}{known}")
     is_list, part = kind_of(kind) == "array", fields[found]
     return {"type": "array", "elementType": part, "containsNull": True} if is_list else part
+
+
+def spell_path(kind: DataType, path: Sequence[str]) -> tuple[str, ...]:
+    """Return a path with names of fields as a type has them, and keys of maps as they are; raise as ``step_into``."""
+    found = []
+    for name in path:
+        found.append(find(name, fields_of(kind)) or name)
+        kind = step_into(kind, name)
+    return tuple(found)
 
 
 # --- types and columns as Spark SQL declares them: ``decimal(10,2)``, ``id string, at timestamp`` --------------------

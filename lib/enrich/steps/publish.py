@@ -307,6 +307,8 @@ def _commit(
 
 def _locate(run: Run, staged: StagedTable) -> str | None:
     """Return where the target or its quarantine is by now; None when the catalog does not know it."""
+    if staged.table is not None:
+        return staged.table.uri  # without Spark, whose JVM a signal may have ended
     location = find_quarantine(run.plan.place.location) if staged.is_quarantine else run.plan.place.location
     return location if isinstance(location, str) else reads.find_catalog_location(run.session, location.parts)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from enrich.base.schemas import find, incomparable, may_be_key, name_of
 from enrich.base.spec import PREFIX, CompiledJob, DataType, Output, WithoutJoins, name_left_key
-from enrich.project.expressions import Expression, ExpressionError, fold_path, parse_expression, read_tokens
+from enrich.project.expressions import Expression, ExpressionError, parse_expression, read_tokens
 from enrich.project.expressions.functions import explain_function, split_words
 from enrich.project.expressions.lexer import Token, locate, tokenize
 from enrich.project.expressions.reading import AnyName
@@ -286,7 +287,7 @@ class _Reader:
 
     def _read(self, name: str, text: str) -> tuple[Expression, frozenset[tuple[str, ...]], str] | None:
         """Return a column as an expression over keys and aggregates, what it reads of the source, and its text."""
-        compiler, alias = self.compiler, self.compiler.job.from_
+        compiler = self.compiler
         try:
             tokens = tokenize(text)
             aggregates, outer = cut_aggregates(tokens[:-1])
@@ -299,14 +300,16 @@ class _Reader:
             if whole is None:
                 return None
             for key, (by, _) in zip(keys, self.by, strict=True):
-                if by.canonical == whole.canonical or (by.is_path and whole.is_path and _fold(by) == _fold(whole)):
+                if by.canonical == whole.canonical or (
+                    by.is_path and whole.is_path and self._spell(by) == self._spell(whole)
+                ):
                     return parse_expression(key, AnyName()), by.paths, text
         held = [self._read_aggregate(name, text, each) for each in aggregates]
         known = {name_aggregate(place): each for place, each in enumerate(held) if each is not None}
-        plain = {next(iter(_fold(by))): key for key, (by, _) in zip(keys, self.by, strict=True) if by.is_path}
+        plain = {self._spell(by): key for key, (by, _) in zip(keys, self.by, strict=True) if by.is_path}
         try:
             reading = read_tokens(
-                (*outer, tokens[-1]), _Cells(alias, frozenset(map(name_aggregate, range(len(held)))), plain)
+                (*outer, tokens[-1]), _Cells(compiler, frozenset(map(name_aggregate, range(len(held)))), plain)
             )
         except ExpressionError as error:
             compiler.fault(str(error), "select", name)
@@ -323,6 +326,9 @@ class _Reader:
                 instead[start] = end, f" {shown} "
             paths |= theirs
         return parse_expression(write_tokens(outer, instead).strip(), AnyName()), paths, text
+
+    def _spell(self, expression: Expression) -> tuple[str, ...]:
+        return self.compiler.spell(next(iter(expression.paths)))
 
     def _read_aggregate(
         self, name: str, text: str, aggregate: Aggregate
@@ -379,25 +385,21 @@ class _Reader:
 class _Cells:
     """What a target column of groups sees: aggregates, and what makes a group where that is a plain column."""
 
-    alias: str
+    compiler: Compiler
     aggregates: frozenset[str]
     plain: Mapping[tuple[str, ...], str]  # path -> the key's name
 
     @property
     def reserved(self) -> frozenset[str]:
-        return self.aggregates | {self.alias}
+        return self.aggregates | {self.compiler.job.from_}
 
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
         if parts[0] in self.aggregates and len(parts) == 1:
             return parts
-        if (key := self.plain.get(fold_path(parts))) is not None:
-            return (key,)
+        with suppress(LookupError):
+            return (self.plain[self.compiler.spell(parts)],)
         message = f"{'.'.join(parts)!r} {where} of the expression is neither in an aggregate nor what makes a group"
         raise ExpressionError(message, hint="a group has many rows: write max(...), for instance, or group by it")
-
-
-def _fold(expression: Expression) -> frozenset[tuple[str, ...]]:
-    return frozenset(map(fold_path, expression.paths))
 
 
 def _find_fault(aggregate: Aggregate, kind: DataType) -> str | None:
