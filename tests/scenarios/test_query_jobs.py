@@ -91,7 +91,9 @@ def test_the_same_job_in_other_words_has_nothing_to_do(shop: Lab) -> None:
 def test_fields_and_columns_are_called_as_spark_calls_them(lab: Lab) -> None:
     """Names in another case than the table's, in parentheses, and a column that is called as its table."""
     status = {"id": pa.int64(), "Status": pa.string(), "Vals": pa.list_(pa.int64())}
-    lab.table("status", "id", status, [{"id": 1, "Status": "open", "Vals": [1, 2]}])
+    status |= {"Tags": pa.map_(pa.string(), pa.string()), "Place": pa.struct({"City": pa.string()})}
+    row = {"id": 1, "Status": "open", "Vals": [1, 2], "Tags": [("A", "u"), ("a", "w")], "Place": {"City": "Rome"}}
+    lab.table("status", "id", status, [row])
     lab.table("other", "id", {"id": pa.int64(), "status": pa.string()}, [{"id": 1, "status": "shut"}])
     head = "sources: {status: {table: status, key: id}, other: {table: other, key: id}}\n"
     alone = "sources: {status: {table: status, key: id}}\n"
@@ -104,6 +106,8 @@ def test_fields_and_columns_are_called_as_spark_calls_them(lab: Lab) -> None:
         "plain": f"SELECT s.id{columns} FROM status AS s WHERE STATUS = 'open'",
         "own": "SELECT id, STATUS, Status.status AS again FROM status WHERE status > 'a'",
         "joined": "SELECT a.id, to_json((b.ID, (a.ID), b.STATUS)) AS c FROM status a JOIN other b ON a.id = b.id",
+        "tags": "SELECT tags.A AS x, tags.a AS y, concat(Tags.a, place.CITY, count(*)) AS n, (max(id), count(*)) AS t"
+        ", PLACE.city, to_json(struct(place.CITY)) AS c FROM status GROUP BY tags.A, tags.a, Place.City",
         "many": "SELECT STATUS, to_json(struct((count(*)), (STATUS), sum(ALL ID))) AS c FROM status GROUP BY status",
     }
     twins = "SELECT a.id, array(struct(a.status, b.status)) AS c FROM status a JOIN other b ON a.id = b.id"

@@ -156,7 +156,9 @@ def is_operand(token: Token) -> bool:
 def strip_parentheses(tokens: Tokens) -> Tokens:
     """Return what stands inside the parentheses around a whole expression, which is no row of several."""
     around = tokens
-    while len(tokens) > 2 and tokens[0].lower == "(" and find_end(tokens, 0) == len(tokens) - 1:
+    for _ in range(MAX_DEPTH):
+        if len(tokens) < 3 or tokens[0].lower != "(" or find_end(tokens, 0) < len(tokens) - 1:
+            break
         around, tokens = tokens, tokens[1:-1]
     return tokens if len(split_top(tokens, ",")) == 1 else around
 

@@ -20,6 +20,7 @@ from enrich.project.expressions.reading import KEYWORDS
 from enrich.project.kinds import JOBS
 from enrich.project.kinds.group import GroupSpec
 from enrich.project.models import Job
+from enrich.project.query import read_query
 from enrich.project.querynames import expand_query
 from enrich.project.shape import JOB, build_model
 from enrich.project.statictypes import check_types, read_ddl_type
@@ -371,6 +372,11 @@ def test_a_column_may_have_a_name_that_a_subquery_begins_with() -> None:
     known = {"t": {"key": "id", "columns": dict.fromkeys(("id", "values", "with"), "int")}}
     found, faults = read({"query": "SELECT id, abs(values) AS v, (with) AS w FROM t"}, {"t": "t"}, known)
     assert (found is not None, faults) == (True, [])
+
+
+def test_a_comment_ends_where_spark_ends_it() -> None:
+    query = read_query("SELECT a -- one\r, b -- two\n, c -- three\r\n FROM t", ["t"])
+    assert ([item.name or item.tokens[0].name for item in query.items], query.faults) == (["a", "b", "c"], [])
 
 
 def test_any_text_is_a_job_or_has_faults() -> None:

@@ -299,7 +299,9 @@ class _Reader:
             whole = compiler.expression(text, "select", name)
             if whole is None:
                 return None
-            for key, (by, _) in zip(keys, self.by, strict=True):
+            # The same words first: keys of maps, which may differ by case alone, are not known without the tables.
+            every = sorted(zip(keys, self.by, strict=True), key=lambda each: each[1][0].canonical != whole.canonical)
+            for key, (by, _) in every:
                 if by.canonical == whole.canonical or (
                     by.is_path and whole.is_path and self._spell(by) == self._spell(whole)
                 ):
