@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -84,11 +85,12 @@ def test_what_one_run_alone_can_do_is_refused(call: Call, bare_project: Path, op
 def test_a_tick_beyond_the_cap_is_a_refused_run_like_any_other(
     call: Call, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def sleep(_: float) -> None:
+    def sleep(seconds: float) -> None:
+        assert seconds <= threading.TIMEOUT_MAX, "the operating system takes no more"
         raise process.Interrupted(143)
 
     monkeypatch.setattr(process, "time", SimpleNamespace(**(vars(time) | {"sleep": sleep})))
-    ended = call("--project-dir", project, "run", "--every", "1h", "--max-bytes", "1B", "--output", "json")
+    ended = call("--project-dir", project, "run", "--every", "200000d", "--max-bytes", "1B", "--output", "json")
     (told,) = json.loads(ended.stdout)["jobs"]
     assert (ended.exit_code, told["status"], told["mode"]) == (3, "blocked", "bootstrap")
     assert "allows 1 B; nothing was read or written; `enrich" in told["error"]

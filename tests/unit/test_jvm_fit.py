@@ -168,7 +168,7 @@ def test_the_processors_of_a_control_group_count(own, files, groups, monkeypatch
     assert fit.count_cores("local[*]") == 64
 
 
-@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
+@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4), ("local[0]", 1)])
 def test_the_cores_of_a_local_master(master, cores):
     assert fit.count_cores(master) == cores
     assert fit.count_cores("local[*]") >= 1

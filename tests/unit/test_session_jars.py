@@ -433,6 +433,10 @@ def test_extensions_of_others_are_kept():
             "Error: Could not create the Java Virtual Machine.\nInvalid maximum heap size: -Xmx2x\n",
             "Invalid maximum heap size: -Xmx2x",
         ),
+        (
+            "An error occurred while calling X.\n: org.apache.E: Could not parse Master URL: 'localhost'\n\tat a.b\n",
+            "org.apache.E: Could not parse Master URL: 'localhost'",
+        ),
         ('Exception in thread "main" java.lang.X: went to http://u:p@h/x\n\tat a.b\n', "went to <address>"),
     ],
 )

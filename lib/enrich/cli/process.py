@@ -293,7 +293,7 @@ def repeat(seconds: float, tick: Callable[[], RunResult], say: Callable[[RunResu
         with contextlib.suppress(Interrupted):
             say(found)
             if (jvm := _find_jvm()) is None or jvm.poll() is None:
-                time.sleep(max(0.0, started + seconds - time.monotonic()))
+                time.sleep(min(max(0.0, started + seconds - time.monotonic()), threading.TIMEOUT_MAX))
                 continue
             log.warning("the JVM has ended: start the command again")
             codes[""] = RunFailed.exit_code

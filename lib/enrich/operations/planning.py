@@ -228,7 +228,7 @@ def refuse_beyond_cap(plan: Plan) -> JobResult | None:
         return None
     allowing = hints.run(name, replace(plan.asked, max_bytes=found))
     said = f"job {name!r} would read about {format_bytes(found)}, and --max-bytes allows {format_bytes(cap)}"
-    hint = f"nothing was read or written; `{hints.plan(name)}` says why, and `{allowing}` allows it"
+    hint = f"nothing was read or written; `{allowing}` allows it"
     known = JobResult(name, BLOCKED, plan.mode, dict(plan.window), findings=plan.unjudged, state=plan.recorded_state)
     return known.failed_with(Blocked(said, hint=hint))
 

@@ -114,7 +114,7 @@ def is_in_one_process(master: str) -> bool:
 def count_cores(master: str) -> int:
     """Return how many tasks a local master runs at a time: ``local``, ``local[4]``, ``local[*]``, ``local[4,2]``."""
     if named := re.match(r"local\[(\d+)", master):
-        return int(named[1])
+        return max(1, int(named[1]))  # Spark itself refuses none
     if master == "local":
         return 1
     # As the JVM counts processors: a control group may be limited to so many microseconds of them in a period.

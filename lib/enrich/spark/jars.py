@@ -47,7 +47,7 @@ PATIENCE = 600  # seconds for 12 MB over a slow line
 # Everything but `io.delta` and its kin, as Ivy globs: pyspark's wheel holds the rest (33 jars become 5).
 OTHERS = "[^i]*:*,io.[^d]*:*"
 # Lines of a JVM that ends badly which say nothing of the cause.
-NOISE = re.compile(r"\s*at |Error: |Error occurred during initialization|Picked up ")
+NOISE = re.compile(r"\s*at |Error: |Error occurred during initialization|Picked up |An error occurred while calling ")
 # Of Java, for Spark 4.0 to 4.2; Hadoop's security calls are gone from Java 24 on.
 SUPPORTED = (17, 21)
 ADVICE = "install a Java 17 (for example openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME"
@@ -180,7 +180,7 @@ def condense(output: str) -> str:
     telling += [line for line in lines if re.search(r"exception|error|could not|unresolved", line, re.IGNORECASE)]
     line = (telling[:1] or lines[-1:] or ["it printed nothing"])[0]
     line = re.sub(r'^Exception in thread "[^"]*" ([\w.$]+: )?', "", line)
-    return re.sub(r"\w+://\S+", "<address>", line).strip(" []")[:200]
+    return re.sub(r"\w+://\S+", "<address>", line).strip(" :[]")[:200]
 
 
 def _take_from_directory(directory: Path, release: Release) -> tuple[Path, ...]:
