@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F
 
+from faults.stops import hooked
 from kit.lab import Lab
 from kit.session import forget_tables
 
@@ -51,7 +52,7 @@ def test_a_name_of_the_catalog_stands_for_a_view_or_a_table_of_another_format_or
         assert (refused.exit_code, said in str(refused.error)) == (2, True), (source, target, refused.error)
 
 
-def test_a_first_run_is_killed_before_the_catalog_knows_its_table(named: Lab) -> None:
+def test_a_first_run_is_killed_before_the_catalog_knows_its_table(named: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     assert named.run("copies").status == "created"
     (detail,) = named.spark.sql(f"DESCRIBE DETAIL {OWN}.copies").collect()
     place = Path(detail["location"].removeprefix("file:"))
@@ -64,6 +65,14 @@ def test_a_first_run_is_killed_before_the_catalog_knows_its_table(named: Lab) ->
     assert said is not None
     named.spark.sql(said[1])
     assert named.run("copies").status == "unchanged"
+
+    def lose_catalog(point: str) -> None:  # as a signal does, which ends the JVM
+        if point == "proof.before":
+            monkeypatch.delattr("enrich.delta.reads.find_catalog_location")
+
+    named.spark.sql(f"INSERT INTO {OWN}.items VALUES (7, 'more')")
+    with hooked(lose_catalog):
+        assert named.run("copies").status == "updated", "a table that is there needs no catalog to be found"
 
 
 def test_a_directory_may_have_a_name_that_no_uri_has_as_it_is(named: Lab) -> None:
