@@ -18,8 +18,9 @@ from deltalake.exceptions import TableNotFoundError
 import enrich
 from cli.shop import ACCOUNTS, CONF, write_table
 from enrich.base.result import LookupState, RuleState, State
-from enrich.delta.runs import PROVEN, RunRow
+from enrich.delta.runs import OUTCOME, PROVEN, RunRow
 from enrich.delta.tables import read_state
+from enrich.observe.run import Observer
 from enrich.operations.workplace import Workplace
 from enrich.progress.cursor import Cursor, Mark
 from kit.command import Call
@@ -307,6 +308,20 @@ def test_what_was_proven_of_another_table_is_not_told(told: Any, project: Path, 
     shutil.rmtree(place)
     (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
     assert (job["proven"], job["target_version"]) == (None, None)
+
+
+def test_a_run_of_another_job_with_the_same_target_is_not_this_jobs(project: Path, call: Call) -> None:
+    """A job was renamed by mistake, its run refused, and it has got its old name back."""
+    (project / "hook").write_text("https://h/")
+    (project / "conf" / "dev.yml").write_text(f"{CONF}notify: {{ops: {{url: {{file: hook}}}}}}\n")
+    loaded, place = enrich.load_project(project), str(project / "lake" / "customers")
+    for last, rows in ((None, [("renamed", "failed")]), ("updated", [("customers", "updated"), ("renamed", "failed")])):
+        for job, status in rows:
+            row = RunRow("r1", job, place, OUTCOME, {}, status=status)
+            Workplace(loaded, [], run_id="").runs.append(row)
+        (told,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+        assert told["last_status"] == last
+        assert Observer(loaded, "r2").previous == ({} if last is None else {"customers": last})
 
 
 def test_proof_says_what_records_one(told: Any, project: Path, call: Call) -> None:

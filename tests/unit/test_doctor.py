@@ -85,7 +85,8 @@ def test_jobs_that_pause_longer_than_their_sources_remember_are_told(
     row = {"run_id": "r", "job": "mails", "target": str(home / "lake" / "mails"), "event": "outcome", "at": at}
     row |= {"status": "updated", "exit_code": 0, "document": "{}"}
     skipped = {**row, "at": at + timedelta(days=2.5), "status": "skipped"}
-    write_deltalake(home / "lake" / "_enrich" / "runs", pa.Table.from_pylist([row, skipped], schema))
+    others = {**row, "job": "renamed", "at": at - timedelta(days=100)}  # of the job that had this target before
+    write_deltalake(home / "lake" / "_enrich" / "runs", pa.Table.from_pylist([row, skipped, others], schema))
     (advice,) = problems(examine(home), "retention")
     assert advice.level == "advice"
     assert "has paused for 4.9 days, and the table keeps its past for 7.0 days" in advice.message

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -146,12 +147,17 @@ def test_the_latest_and_the_recent_outcomes(tmp_path: Path) -> None:
     append_all(tmp_path, [outcome(f"t{number}") for number in range(5)])
     append_all(tmp_path, [outcome("blocked", status="blocked"), outcome("u0", "u", status="created"), outcome("t5")])
     table = RunsTable(str(tmp_path))
-    latest = table.read_latest()
-    assert {target: row["status"] for target, row in latest.items()} == {"t": "unchanged", "u": "created"}
     recent = table.read_recent(2)
+    table.append(replace(outcome("r0", status="failed"), job="renamed"))
+    latest = {"/".join(place): row for place, row in table.read_latest().items()}
+    assert {place: row["status"] for place, row in latest.items()} == {
+        "customers/t": "unchanged",
+        "customers/u": "created",
+        "renamed/t": "failed",
+    }
     assert [row["run_id"] for row in recent] == ["t4", "blocked", "u0", "t5"]
     assert recent[-1]["document"] == '{"run": "t5"}'
-    assert latest["t"]["at"] == recent[-1]["at"]
+    assert latest["customers/t"]["at"] == recent[-1]["at"]
 
 
 @pytest.mark.parametrize("event", [INTENT, OUTCOME])
@@ -181,7 +187,7 @@ def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:
     ]
     append_all(tmp_path, [outcome(f"r{at}", status=each, mode=mode) for at, (each, mode) in enumerate(statuses)])
     append_all(tmp_path, [outcome("u0", "u", status="locked"), outcome("v0", "v", mode="incremental")])
-    found = {target: row["status"] for target, row in table.read_latest(judged=True).items()}
+    found = {target: row["status"] for (_, target), row in table.read_latest(judged=True).items()}
     assert found == {"t": "blocked", "v": "unchanged"}
 
 

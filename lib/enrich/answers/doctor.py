@@ -144,20 +144,20 @@ def check_tables(project: Project) -> Iterator[Diagnosis]:
     written = {identify(project.location(job.target.table)) for job in project.jobs.values()}
     try:
         statuses = {status.job: status for status in read_status(project)}
-        times: dict[str, list[datetime]] = {}  # target -> runs that neither failed nor were skipped
+        times: dict[tuple[str, str], list[datetime]] = {}  # job, target -> runs that neither failed nor were skipped
         for row in RunsTable(project.state).read_recent(_RUNS):
             if not row["exit_code"] and row["status"] != SKIPPED:
-                times.setdefault(row["target"], []).append(row["at"])
+                times.setdefault((row["job"], row["target"]), []).append(row["at"])
         now = datetime.now(UTC)
         pauses = {  # the longest between two of them, or since the last
-            target: max((later - earlier).total_seconds() for earlier, later in pairwise([*sorted(at), now]))
-            for target, at in times.items()
+            place: max((later - earlier).total_seconds() for earlier, later in pairwise([*sorted(at), now]))
+            for place, at in times.items()
         }
     except Exception as error:  # noqa: BLE001 - what storage raises is what a checkup is asked for
         yield describe_fault("tables", project.state, describe_error(error, "the deployment"))
         return
     for name, job in project.jobs.items():
-        pause = pauses.get(str(project.location(job.target.table)))
+        pause = pauses.get((name, str(project.location(job.target.table))))
         try:
             yield from list(_check_job(project, job, statuses[name], pause, written))
         except Exception as error:  # noqa: BLE001 - as above; the other jobs are checked all the same

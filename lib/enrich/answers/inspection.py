@@ -63,7 +63,7 @@ def read_status(project: Project) -> list[JobStatus]:
     ended, proven, found = workplace.runs.read_latest(), workplace.runs.read_proven(), []
     for job in (project.jobs[name] for name in sort_jobs(project.jobs, project)):
         place = project.location(job.target.table)
-        row = ended.get(str(place), {})
+        row = ended.get((job.job, str(place)), {})
         target, note, fault = TargetState(None, None, 0), None, None
         if isinstance(place, CatalogName):
             note = "a catalog table: its log can only be read with Spark"

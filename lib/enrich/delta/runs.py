@@ -194,14 +194,14 @@ class RunsTable:
         rows = self._select(f"SELECT target, max(number) AS number FROM this WHERE event = '{event}' GROUP BY target")  # noqa: S608 - a constant
         return next((row["number"] or 0 for row in rows if row["target"] == target), 0)
 
-    def read_latest(self, *, judged: bool = False) -> dict[str, dict[str, Any]]:
-        """Return status and end of the last outcome of each target, or of the last run that came to a verdict."""
+    def read_latest(self, *, judged: bool = False) -> dict[tuple[str, str], dict[str, Any]]:
+        """Return status and end of the last outcome of each job and target, or of the last that came to a verdict."""
         runs = "event = 'outcome'"
         if judged:
             runs += " AND status NOT IN ('skipped', 'locked') AND (mode IS NULL OR mode <> 'repair')"
         last = "max(at) AS at, last_value(status ORDER BY at) AS status"
-        rows = self._select(f"SELECT target, {last} FROM this WHERE {runs} GROUP BY target")  # noqa: S608 - constants
-        return {row["target"]: row for row in rows}
+        rows = self._select(f"SELECT job, target, {last} FROM this WHERE {runs} GROUP BY job, target")  # noqa: S608 - constants
+        return {(row["job"], row["target"]): row for row in rows}
 
     def read_proven(self) -> dict[str, dict[str, Any]]:
         """Return of each target which version was last proven to be what its sources give, and when."""

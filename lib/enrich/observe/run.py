@@ -194,8 +194,8 @@ class Observer(Watch):
         """Read how the jobs ended before this run."""
         settled = RunsTable(self.project.state).read_latest(judged=True)
         for name, job in self.project.jobs.items():
-            if (target := str(self.project.location(job.target.table))) in settled:
-                self.previous[name] = settled[target]["status"]
+            if (place := (name, str(self.project.location(job.target.table)))) in settled:
+                self.previous[name] = settled[place]["status"]
 
     def _notify(self, recipient: Recipient) -> None:
         """Tell one recipient what it wants to know of this run, if there is anything."""
