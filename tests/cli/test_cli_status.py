@@ -324,6 +324,39 @@ def test_a_run_of_another_job_with_the_same_target_is_not_this_jobs(project: Pat
         assert Observer(loaded, "r2").previous == ({} if last is None else {"customers": last})
 
 
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        ("a version that is not there yet", 2, "the target of 'customers' has no version 1 yet; its latest is 0"),
+        ("another job's", 2, "customers/ exists and was not written by job 'customers'; "),
+        ("latest commit empty", 1, "the table's latest commit, is empty, damaged or missing; "),
+        ("no table", 2, "customers is not a Delta table; "),
+        ("nothing", 5, "job 'customers' has no target yet; "),
+    ],
+)
+def test_proof_says_of_a_target_what_a_run_would(
+    told: Any, project: Path, call: Call, what: str, code: int, said: str
+) -> None:
+    """A command that would be refused, too, is not proposed."""
+    told(replace(KEPT, proof=(100, 1, 7)))
+    table = project / "lake" / "customers"
+    if what == "latest commit empty":
+        told(replace(KEPT, proof=(100, 1, 7)))
+        (table / "_delta_log" / f"{1:020}.json").write_text("")
+    elif what != "a version that is not there yet":
+        shutil.rmtree(table)
+        if what == "another job's":
+            by = CommitProperties(app_transactions=[Transaction("enrich/renamed", 1)])
+            write_deltalake(str(table), pa.Table.from_pylist([], schema=TARGET), commit_properties=by)
+        elif what == "no table":
+            table.mkdir()
+            (table / "notes.txt").write_text("mine")
+    found = call("--project-dir", project, "proof", "customers", *(("--version", "1") if "version" in what else ()))
+    assert (found.exit_code, found.stdout) == (code, "")
+    assert said in found.stderr
+    assert "--repair" not in found.stderr
+
+
 def test_proof_says_what_records_one(told: Any, project: Path, call: Call) -> None:
     told(KEPT)
     found = call("--project-dir", project, "proof", "customers")

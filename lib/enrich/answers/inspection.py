@@ -10,7 +10,7 @@ from typing import Any
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, Locked
 from enrich.base.failures import describe_error
-from enrich.base.names import CatalogName, find_quarantine
+from enrich.base.names import CatalogName
 from enrich.base.result import Proof
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_text
 from enrich.base.schemas import name_of
@@ -188,17 +188,19 @@ def prove(project: Project, job: str, version: int | None = None, dialect: str =
     where no commit of it is known any more, as where it was never needed.
     """
     (name,) = choose_jobs(project, [job], ())
-    workplace, location = Workplace(project, [name], run_id=""), project.location(project.jobs[name].target.table)
-    uri, beside = workplace.locate(location), workplace.locate(find_quarantine(location))
-    if uri is None or not tables.exists(uri):
+    target, place = Workplace(project, [name], run_id="").target(project.jobs[name])
+    uri, beside = place.uri, place.quarantine_uri
+    if uri is None or target.table is None:
         raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
+    if version is not None and version > (latest := target.table.version):
+        raise ConfigError(f"the target of {name!r} has no version {version} yet", hint=f"its latest is {latest}")
     found, at = read_record_at(uri, name, version)
     query = None if found is None else _write_proof(uri, at, found.columns, dialect)
     if found is None or query is None or found.state is None or found.state.proof is None:
         hint = f"run `{hints.repair(name)}`, which compares all rows and records it for the latest version"
         raise HistoryError(f"no proof is recorded for version {at} of the target of {name!r}", hint=hint)
     meant, held = {"quarantine_number": found.quarantine_number, "run_id": found.quarantine_run}.items(), None
-    if beside is not None and tables.exists(beside):
+    if beside is not None and target.quarantine is not None:
         log, names = tables.read_history(tables.open_log(beside)), (*found.columns, FAILED_COLUMN)
         commits = (int(each["version"]) for each in log if meant <= (read_record(each, name) or {}).items())
         held = next((_write_proof(beside, of, names, dialect) for of in commits), None)
