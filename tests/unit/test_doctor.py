@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +19,7 @@ from enrich.answers.doctor import Checkup, Diagnosis, check_machine
 from enrich.progress.cursor import name_application
 from enrich.spark.jars import find_delta_jars, list_lacking_names
 from kit.command import call, restored
-from kit.project import CONF, write_project
+from kit.project import CONF, suite, write_project
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 JOB = """job: mails
@@ -46,13 +47,14 @@ def problems(found: Checkup, check: str) -> list[Diagnosis]:
     return [each for each in found.found if each.check == check and each.level != "ok"]
 
 
-def write_target(home: Path, columns: str) -> None:
+def write_target(home: Path, columns: str, table: str = "mails", by: str = "mails") -> None:
     """Write a target as the job would, but with values of some columns in its log."""
     write_deltalake(
-        home / "lake" / "mails",
+        home / "lake" / table,
         ROWS,
+        mode="append",
         configuration={"delta.dataSkippingStatsColumns": columns},
-        commit_properties=CommitProperties(app_transactions=[Transaction(name_application("mails"), 1)]),
+        commit_properties=CommitProperties(app_transactions=[Transaction(name_application(by), 1)]),
     )
 
 
@@ -117,6 +119,37 @@ def test_values_in_the_log_of_a_target_are_told_without_showing_them(home: Path)
     assert "example.com" not in json.dumps(examine(home).to_dict())
 
 
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        ("torn", 1, "cannot read the log of {}/mails"),
+        ("empty", 1, f"{{}}/mails/_delta_log/{1:020}.json, the table's latest commit, is empty, damaged or missing"),
+        ("no table", 2, "{}/mails is not a Delta table"),
+        ("another job's", 2, "{}/mails/ exists and was not written by job 'mails'"),
+        ("another's quarantine", 2, "{}/mails__quarantine exists and was not written by job 'mails'"),
+    ],
+)
+def test_a_target_for_which_every_run_is_refused_is_a_fault(home: Path, what: str, code: int, said: str) -> None:
+    """What else is known of the job is told beside it."""
+    table = home / "lake" / "mails"
+    log = table / "_delta_log" / f"{1:020}.json"
+    if what == "no table":
+        table.mkdir()
+        (table / "notes.txt").write_text("mine")
+    for _ in range(0 if what == "no table" else 2):
+        write_target(home, "mail", by="renamed" if what == "another job's" else "mails")
+    if what == "another's quarantine":
+        write_target(home, "mail", "mails__quarantine", "renamed")
+    elif what in ("torn", "empty"):
+        log.write_text(log.read_text()[:60] if what == "torn" else "")
+    found = examine(home)
+    (fault,) = problems(found, "tables")
+    assert (fault.about, fault.exit_code, found.exit_code, fault.repair is None) == ("mails", code, code, False)
+    assert fault.message.startswith(said.format(home / "lake"))
+    told = [(each.check, each.level) for each in found.found if each.about == "mails"]
+    assert told == [("change_feed", "ok"), ("retention", "ok"), ("tables", "fault")]
+
+
 def check(home: Path, name: str) -> list[Diagnosis]:
     found = [each for each in check_machine(enrich.load_project(home)) if each.check == name]
     return [each for each in found if each.level != "ok"]
@@ -134,6 +167,20 @@ def test_what_is_wrong_with_the_machine_ends_with_7(home: Path, monkeypatch: pyt
     (state,) = check(home, "directories")
     assert (state.exit_code, state.message) == (7, f"{home / 'file'} is not a directory")
     assert examine(home).exit_code == 7
+
+
+def test_the_package_that_suites_need_is_asked_for_where_there_are_any(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "great_expectations", None)
+    assert check(home, "suites") == []
+    files = {"jobs/mails.yml": JOB + "expectations: mails\n", "expectations/mails.json": suite("mails")}
+    write_project(home, files)
+    (missing,) = check(home, "suites")
+    assert (missing.exit_code, missing.repair) == (7, "run `pip install 'enrich-delta[gx]'`")
+    assert examine(home).exit_code == 7
+    monkeypatch.undo()
+    assert check(home, "suites") == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -10,9 +10,10 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 from enrich.answers.inspection import JobStatus, read_status
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, HistoryError, find_gravest, format_bytes
-from enrich.base.failures import SPARK, describe_error, install
+from enrich.base.failures import EXPECTATIONS, SPARK, describe_error, install, require_extra
 from enrich.base.names import CatalogName, find_quarantine, identify
 from enrich.base.result import SKIPPED, name_deployment
 from enrich.base.spec import quote
@@ -78,7 +79,15 @@ def settle(check: str, about: str, found: Iterable[Diagnosis], well: str) -> Ite
     yield from list(found) or [Diagnosis(check, OK, about, well)]
 
 
-# --- The machine: Java, jars, directories ----------------------------------------------------------------------------
+def ask(check: str, about: str, need: Callable[[], object], well: str) -> Diagnosis:
+    """Return what is missing, as ``need`` raises it, or that all is well with what it returns."""
+    try:
+        return Diagnosis(check, OK, str(need() or about), well)
+    except EnvironmentFault as error:
+        return describe_fault(check, about, error)
+
+
+# --- The machine: Java, jars, packages, directories ------------------------------------------------------------------
 
 
 _LEAST_FREE = 2**30
@@ -97,10 +106,7 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
         message = f"{error.name} is not installed: commands that read rows do not work on this machine"
         yield Diagnosis("spark", FAULT, "pyspark", message, f"run `{install(SPARK)}`", EnvironmentFault.exit_code)
     else:
-        try:
-            yield Diagnosis("java", OK, str(require_java()), "a version that Spark runs on")
-        except EnvironmentFault as error:
-            yield describe_fault("java", "java", error)
+        yield ask("java", "java", require_java, "a version that Spark runs on")
         try:
             if jars := find_delta_jars(project.settings.spark.jars, fetch=False):
                 lacking = list_lacking_names(jars)
@@ -112,6 +118,8 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
                 yield Diagnosis("jars", ADVICE, "Delta jars", message, "python -m enrich.spark")
         except EnvironmentFault as error:
             yield describe_fault("jars", "Delta jars", error)
+    if project.suites:
+        yield ask("suites", "great_expectations", partial(require_extra, EXPECTATIONS), "what suites need is there")
     lake = None if project.lake is None else find_local_path(project.lake)
     places = (("state", find_local_path(project.state)), ("lake", lake))
     for name, local in ((name, local) for name, local in places if local is not None):
@@ -159,7 +167,7 @@ def check_tables(project: Project) -> Iterator[Diagnosis]:
     for name, job in project.jobs.items():
         pause = pauses.get((name, str(project.location(job.target.table))))
         try:
-            yield from list(_check_job(project, job, statuses[name], pause, written))
+            yield from _check_job(project, job, statuses[name], pause, written)
         except Exception as error:  # noqa: BLE001 - as above; the other jobs are checked all the same
             yield describe_fault("tables", name, describe_error(error, name))
 
@@ -185,10 +193,11 @@ def _check_job(
         yield Diagnosis("target", UNKNOWN, job.job, "a catalog table: its log can only be read with Spark")
         return
     # Delta's log has the smallest and greatest value of each file.
-    target, others = str(place), list[Diagnosis]()
+    target, others, workplace = str(place), list[Diagnosis](), Workplace(project, [job.job], run_id="")
+    workplace.target(job)  # what is wrong with it, runs are refused for; whoever calls this tells it
     try:
-        spec = Workplace(project, [job.job], run_id="").open_job(job).spec
-    except EnrichError:  # told elsewhere: what the job's keys are cannot be said
+        spec = workplace.open_job(job).spec
+    except EnrichError:  # its sources are told above: what the job's keys are cannot be said
         return
     known = {*spec.identity, *spec.right_identity, *job.target.cluster_by}
     for uri in (target, str(find_quarantine(target))):
