@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 import enrich
+from enrich.answers.question import explain
 from enrich.frames import difference, normalise
 from enrich.progress import continuity
 from enrich.project import settings
@@ -188,3 +189,23 @@ def test_days_that_python_has_not_are_asked_for(lab: Lab) -> None:
     assert {each.what for each in enrich.trace(project, "far", "+12345-01-01", spark=lab.spark).places} >= {"row"}
     (rule,) = enrich.failing(project, "far", spark=lab.spark, show_keys=True).rules
     assert [row.key for row in rule.rows] == [{"day": "+12345-01-01"}]
+
+
+def test_why_is_asked_by_the_key_that_the_target_has(lab: Lab) -> None:
+    """Here normalisers would change it once more; a spelling of the source is a near miss."""
+    keys = {"a": ("trim, visible", "\u200b m1"), "b": ("unpad, trim", " 007")}
+    for name, (forms, key) in keys.items():
+        _write(lab, f"CREATE TABLE {{}} (id STRING, v INT) {FEED}", f"s_{name}")
+        _write(lab, f"INSERT INTO {{}} VALUES ('{key}', null)", f"s_{name}")
+        lab.suite(f"e_{name}", {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "v"},
+                                "meta": {"enrich": {"action": "warn"}}})  # fmt: skip
+        lab.job(f"job: j_{name}\nsources: {{s: {{table: s_{name}, key: id, normalise: [{forms}]}}}}\nfrom: s\n"
+                f"target: {{table: t_{name}}}\nexpectations: e_{name}\n")  # fmt: skip
+    assert not lab.run_all().exit_code
+    project = enrich.load_project(lab.home)
+    for name, (_, key) in keys.items():
+        (rule,) = enrich.failing(project, f"j_{name}", spark=lab.spark, show_keys=True).rules
+        (failing,) = rule.rows
+        told, other = explain(project, f"j_{name}", [failing.key, {"id": key}], spark=lab.spark)
+        assert (told.row.reason, told.columns["v"].reason) == ("matched", failing.reason.reason)
+        assert (other.row.reason, other.in_target) == ("near_miss", False)

@@ -24,9 +24,9 @@ from enrich.answers.opened_job import Inquiry, Side
 from enrich.answers.reasons import MATCHED, Link, Reason, Why, explain_cell, explain_row
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.schemas import find, name_of
-from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
+from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, DataType, JobSpec, SourceSpec, quote
 from enrich.base.words import suggest
-from enrich.frames import difference, normalise
+from enrich.frames import difference
 from enrich.frames.columns import drop_nulls, name_parts
 from enrich.joins import find_kind
 from enrich.project.kinds import JOBS, JOINS
@@ -143,17 +143,14 @@ def _read_by_key(frame: DataFrame, side: Side) -> dict[tuple[object, ...], Seque
 def cast_key(
     source: SourceSpec, side: Side, texts: Mapping[str, str], target: Mapping[str, DataType] = MappingProxyType({})
 ) -> list[Column]:
-    """Return the key's parts, literals in the types, and the form, of the target's key; ``source`` is the side's.
+    """Return the key's parts, literals in the types of the target's key; ``source`` is the side's.
 
     A part that no column of the source holds has the type of its column in ``target``.
     """
     parts = []
     for name, column, identity in zip(side.names, side.columns, side.identity, strict=True):
         kind, text = source.columns.get(column) or target[identity], F.lit(texts[identity])
-        if kind == TEXT_TYPE:
-            part = normalise.normalise(text, source.normalise if column in source.key else ())
-        else:
-            part = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(name_of(kind))
+        part = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(name_of(kind))
         parts.append(part.alias(name))
     return parts
 
@@ -288,13 +285,10 @@ def _ask_writer(
 ) -> Chains:
     """Say of each reference to a job's target why its row, or a cell of it, is missing; ``names``: column -> name."""
     spec, (side, *_) = run.plan.spec, opened_job.list_sides(run.plan.spec)
-    own = spec.sources[spec.driving]
-    if {*names} != {*side.identity} or not {*wanted.normalise} <= {*own.normalise}:
+    if {*names} != {*side.identity} or not {*wanted.normalise} <= {*spec.sources[spec.driving].normalise}:
         return Chains()
-    parts = [F.col(names[name]) for name in side.identity]
-    kinds = [own.columns.get(name) for name in side.columns]
-    parts = [normalise.normalise(e, own.normalise) if k == TEXT_TYPE else e for e, k in zip(parts, kinds, strict=True)]
-    named = references.select(*[part.alias(name) for part, name in zip(parts, side.names, strict=True)], ROWS)
+    parts = [F.col(names[name]).alias(part) for name, part in zip(side.identity, side.names, strict=True)]
+    named = references.select(*parts, ROWS)
     keys = run.keep(named.groupBy(*side.names).agg(F.sum(ROWS).alias(ROWS)))
     affected = opened_job.build_affected(run, side, keys.select(*side.names))
     asked = evidence.list_questions(run, side, affected)

@@ -12,7 +12,7 @@ The tables are those to which jobs of the project take the key unchanged, or fro
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
 from itertools import product
@@ -72,10 +72,10 @@ def trace(project: Project, job: str, key: object, *, spark: SparkSession | None
             message = f"the key of {name!r} is computed of columns, and stands in no source"
             raise ConfigError(message, hint="name a job that takes the key from a table")
         found, steps = _list_tables(workplace, opened)
-        ways = source, replace(source, normalise=())
-        parts, given = (cast_key(each, side, read_key(key, side.identity)) for each in ways)
-        check_keys(session.range(1).select(*parts), side)
-        wanted = _Key(parts, given, [source.columns[column] for column in side.columns], (source.normalise, steps))
+        given, kinds = cast_key(source, side, read_key(key, side.identity)), [source.columns[e] for e in side.columns]
+        check_keys(session.range(1).select(*given), side)
+        parts = [normalise(e, source.normalise) if k == TEXT_TYPE else e for e, k in zip(given, kinds, strict=True)]
+        wanted = _Key(parts, given, kinds, (source.normalise, steps))
         places = tuple(dict.fromkeys(place for each in found for place in _search(session, each, wanted)))
         return KeyTrace(job=name, deployment=project.deployment, exit_code=3 if places else 0, places=places)
 
