@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import shutil
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,3 +187,61 @@ def test_a_key_is_found_that_normalisers_change_once_more(lab: Lab) -> None:
         {"seen"},
         set(),
     ]
+
+
+HAN, LONG = "\u6f22", Decimal("12345678901234567890.1234567891")
+AT = [dt.datetime(year, 2, 28, 12, 0, 1, tzinfo=dt.UTC) for year in (2000, 2024, 2030)]
+MERGE = (
+    "MERGE INTO {} t USING (SELECT min(id) + INTERVAL 1 DAY AS id FROM {}) s ON t.id = s.id WHEN MATCHED THEN DELETE"
+)
+DELETES: dict[str, tuple[pa.DataType, list[Any], str]] = {
+    # type, what a file holds (the second row is the key), and the condition of delta-rs, or a statement for Spark
+    "cut": (pa.string(), [HAN * 30], ""),
+    "pairs": (pa.string(), ["A", "\U0001f600" * 40], ""),
+    "double": (pa.decimal128(38, 10), [LONG], ""),
+    "quoted": (pa.string(), ["A", "O'Brien", "Z"], "id = 'O''Brien'"),
+    "two_lines": (pa.string(), ["A", "M\nx", "Z"], "DELETE FROM {} WHERE id = 'M\\nx'"),
+    "padded": (pa.string(), ["A", "\u200b007\t", "Z"], "DELETE FROM {} WHERE id = '\u200b007\\t'"),
+    "moment": (pa.timestamp("us", "UTC"), AT, f"id = '{AT[1].isoformat()}'"),
+    "fraction": (pa.decimal128(18, 2), [Decimal(each) for each in ("1.00", "7.50", "99.00")], "id = 7.5"),
+    "bytes": (pa.binary(), [b"\0", b"Ab\xff", b"\xff"], "DELETE FROM {} WHERE id = X'4162FF'"),
+    "merged": (pa.timestamp("us", "UTC"), AT, MERGE),
+}
+
+
+def test_logs_are_read_as_their_writers_shorten_and_spell_keys(lab: Lab) -> None:
+    told = {}
+    for name, (kind, values, how) in DELETES.items():
+        lab.table(name, "id", {"id": kind}, [{"id": value} for value in values])
+        if "{}" in how:
+            lab.spark.sql(how.replace("{}", f"delta.`{lab.path(name)}`"))
+        elif how:
+            lab.drop(name, how)
+        key = values[min(1, len(values) - 1)]
+        steps = ", normalise: [visible, unpad]" if name == "padded" else ""
+        lab.job(
+            f"job: j_{name}\nsources: {{s: {{table: {name}, key: id{steps}}}}}\nfrom: s\ntarget: {{table: t_{name}}}\n"
+        )
+        key = "7" if name == "padded" else key.hex() if isinstance(key, bytes) else key
+        told[name] = "log" in places(trace(lab, {"id": key}, f"j_{name}")).get(name, ())
+    assert told == {name: name != "merged" for name in DELETES}  # that condition names the column, and no value
+    others = {"cut": HAN * 7 + "x", "double": LONG + 10**8, "quoted": "O'Brian", "padded": "8"}
+    for name, key in others.items():
+        assert "log" not in places(trace(lab, {"id": key}, f"j_{name}")).get(name, ())
+
+
+def test_columns_that_were_of_another_type_or_make_partitions_are_searched(lab: Lab) -> None:
+    for name, kinds, parted in (("retyped", ("INT", "STRING"), ""), ("parted", ("STRING",), "PARTITIONED BY (id)")):
+        made = f"delta.`{lab.path(name)}`"
+        for kind in kinds:
+            lab.spark.sql(
+                f"CREATE OR REPLACE TABLE {made} USING delta {parted} TBLPROPERTIES (delta.enableChangeDataFeed = true)"
+                f" AS SELECT CAST(7000000 + id AS {kind}) AS id, 1 AS v FROM range(5)"
+            )
+        lab.job(f"job: j_{name}\nsources: {{s: {{table: {name}, key: id}}}}\nfrom: s\ntarget: {{table: t_{name}}}\n")
+    assert [places(trace(lab, key, "j_parted")) for key in ("nobody", "7000003")] == [{}, {"parted": {"row", "log"}}]
+    (place,) = trace(lab, "nobody", "j_retyped").places  # Spark does not read its old files: in doubt, they are listed
+    assert (place.what, place.ends) == ("old_version", f"VACUUM `delta`.`{lab.path('retyped')}`")
+    assert places(trace(lab, "7000003", "j_retyped")) == {"retyped": {"row", "old_version"}}
+    empty(lab, "retyped")
+    assert places(trace(lab, "nobody", "j_retyped")) == {}

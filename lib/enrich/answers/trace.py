@@ -11,7 +11,7 @@ The tables are those to which jobs of the project take the key unchanged, or fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial, reduce
@@ -19,6 +19,7 @@ from itertools import product
 from operator import and_
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -33,7 +34,6 @@ from enrich.base.spec import FILE, NORMALISERS, TEXT_TYPE, DataType, JobSpec, qu
 from enrich.delta import tables
 from enrich.delta.stores import open_files
 from enrich.delta.tables import KEEPS_LOG, compute_file_retention, read_interval
-from enrich.frames.columns import write_key
 from enrich.frames.normalise import normalise
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
@@ -46,7 +46,10 @@ from enrich.report.models import KeyPlace, KeyTrace
 from enrich.report.text import format_moment
 
 _LOG, _SIDECARS, _FEED, _TIME, _DAY = "_delta_log/", "_delta_log/_sidecars/", "_change_data/", "__enrich_time", 86400
-_SHORTENED = 32  # characters that logs have of a text
+_BEGINNING = 24  # bytes: logs have 32 UTF-16 units of a text or 60 bytes, and normalisers may take some of them
+_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
+
+_Stored = dict[str, tuple[str, T.DataType]]  # column -> its name in files, and type
 
 
 @dataclass(frozen=True)
@@ -155,12 +158,14 @@ class _Key:
     steps: Sequence[Sequence[str]]
 
     def equals(self, values: Sequence[Column | None], *, in_log: bool = False) -> Column:
-        """Tell whether values are the key, as far as they are there; logs have long texts and times shortened."""
+        """Tell whether values are the key, as far as they are there; logs have texts, decimals and times shortened."""
 
         def list_forms(value: Column, kind: str) -> list[Column]:
             if kind.startswith(TEXT_TYPE):
                 forms = [value, *[normalise(value, each) for each in self.steps]]
-                return [F.left(form, F.lit(_SHORTENED)) if in_log else form for form in forms]
+                return [F.substring(form.cast("binary"), 1, _BEGINNING) if in_log else form for form in forms]
+            if in_log and kind.startswith("decimal"):  # delta-rs computes them, not to the last bit: by 14 digits
+                return [F.format_string("%.13e", value.cast("double") * by) for by in (1 - 2e-15, 1 + 2e-15)]
             return [F.date_trunc("minute", value) if in_log and kind.startswith("timestamp") else value]
 
         same = []
@@ -170,12 +175,18 @@ class _Key:
                 same.append(F.arrays_overlap(F.array(*list_forms(value, kind)), wanted))
         return reduce(and_, same, F.lit(True))
 
-    def is_named(self, condition: Column, kinds: Sequence[T.DataType]) -> Column:
-        """Tell whether a condition, as Spark writes it into a commit, has all parts of the key."""
-        texts = [condition, *map(write_key, self.parts, kinds)]
-        plain = [F.translate(each, "\\", "") for each in texts]  # backslashes stand before quotes
-        ends = F.lit(r"(?i)(?<![\w#])\Q"), F.lit(r"\E(?:L|S|Y|D|BD)?(?!\w)")
-        return reduce(and_, [F.regexp_like(plain[0], F.concat(ends[0], text, ends[1])) for text in plain[1:]])
+    def is_named(self, condition: Column, names: Sequence[str]) -> Column:
+        """Tell whether a condition of a commit may have all parts of the key, which are in the columns ``names``."""
+        said, found = F.concat_ws(" ", condition, *[normalise(condition, each) for each in self.steps]), []
+        for name, part, given, kind in zip(names, self.parts, self.given, map(str, self.kinds), strict=True):
+            # Of what each writer spells in its own way, the column and any literal; the rest, escaped once or twice.
+            words = F.lit(rf"(?is)^(?=.*(?<!\w)\Q{name}\E(?!\w)).*(?:'|(?<![\w#])\d)")
+            if kind.startswith((TEXT_TYPE, "boolean")) or kind in _WHOLE_NUMBERS:
+                hard, start = r"""[\\'"\p{Cntrl}]""", r"(?is)(?:(?<![\w#])|(?<=\\[a-z]|\\u\w{4}))0*(?:\Q"
+                texts = [F.regexp_replace(each.cast("string"), hard, r"\\E.{0,8}?\\Q") for each in (part, given)]
+                words = F.concat(F.lit(start), F.concat_ws(r"\E|\Q", *texts), F.lit(r"\E)[LSY]?(?!\w)"))
+            found.append(F.regexp_like(said, words))
+        return reduce(and_, found)
 
 
 def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlace]:
@@ -187,21 +198,25 @@ def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlac
     names = [find(name, state.columns) or name for name in table.columns]
     rows = session.read.format("delta").option("versionAsOf", state.version).load(uri)
     rows = rows.select(*map(quote, names), F.col("_metadata.file_name").alias(FILE))
-    live = rows.where(key.equals([F.col(quote(name)) for name in names])).select(FILE).distinct()
-    if with_rows := {_name_file(row[0]) for row in live.collect()}:
+    # Files lack the columns by which a table is partitioned: there the other parts of the key have to do.
+    has_parts = key.equals([None if name in state.partitions else F.col(quote(name)) for name in names])
+    has_key = key.equals([F.col(quote(name)) for name in names])
+    live = rows.where(has_parts).select(FILE, has_key).distinct().collect()
+    if with_rows := {_name_file(name) for name, is_there in live if is_there}:
         yield tell("row", with_rows)
     infos = PyFileSystem(open_files(uri)).get_file_info(FileSelector("", recursive=True))
-    listed = [info.path for info in infos if info.is_file]
-    found = (each for each in (_FEED, _LOG, _SIDECARS) if any(path.startswith(each) for path in listed))
-    there = {each: f"{uri}/{each}" for each in found}
-    stored = {state.layout[name].get(f".{quote(name)}", name): rows.schema[name].dataType for name in names}
-    fields = ", ".join(f"{quote(name)} {kind.simpleString()}" for name, kind in stored.items())
-    # Files lack the columns by which a table is partitioned: there the other parts of the key have to do.
-    own = [None if name in state.partitions else F.col(quote(at)) for name, at in zip(names, stored, strict=True)]
+    listed = {info.path: info.mtime_ns / 1e9 for info in infos if info.is_file}
+    there = {e: f"{uri}/{e}" for e in (_FEED, _LOG, _SIDECARS) if any(path.startswith(e) for path in listed)}
+    stored = {e: (state.layout[e].get(f".{quote(e)}", e), rows.schema[e].dataType) for e in names}
+    fields = ", ".join(f"{quote(at)} {kind.simpleString()}" for at, kind in stored.values())
+    scan = partial(_read_files, session, "parquet", names="*.parquet", fields=fields)
     folders = [uri, *[there[each] for each in (_FEED,) if each in there]]
-    inside = _list_files(_read_files(session, "parquet", folders, "*.parquet", fields).where(key.equals(own)))
     active = {_name_file(path) for path in log.get_add_actions().column("path").to_pylist()}
-    if masked := inside.keys() & active - with_rows:
+    old = {path: listed[path] for path in listed if path.endswith(".parquet") and not path.startswith(_LOG)}
+    old = {path: at for path, at in old.items() if _name_file(path) not in active}
+    rest = [f"{uri}/{path}" for path in listed if _name_file(path) in active]
+    inside = _list_files(lambda at: scan(at).toDF(*stored, FILE, _TIME).where(has_parts), folders, old, rest)
+    if masked := inside.keys() & active - {_name_file(name) for name, _ in live}:
         yield tell("masked", masked)
     for version in tables.list_log(uri)[0]:  # VACUUM counts from when a commit removed a file
         for each in tables.actions(uri, version, "remove") or ():
@@ -213,38 +228,37 @@ def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlac
         if gone := {name: at for name, at in inside.items() if name not in active and (name in fed) == is_fed}:
             yield tell(what, gone, None if keeps is None else max(gone.values()) + keeps)
     folders = [there[each] for each in (_LOG, _SIDECARS) if each in there]
-    if logged := _list_files(_find_in_log(session, folders, stored, key)):
+    old = {path: at for path, at in listed.items() if path.startswith(_LOG)}
+    if logged := _list_files(partial(_find_in_log, session, key, stored), folders, old):
         keeps = read_interval(state.properties.get(KEEPS_LOG, "interval 30 days"))
         # Delta removes what is older than the beginning of the day that lies so far back.
         yield tell("log", logged, None if keeps is None else ((max(logged.values()) + keeps) // _DAY + 1) * _DAY)
 
 
-def _find_in_log(session: SparkSession, folders: list[str], stored: dict[str, T.DataType], key: _Key) -> DataFrame:
+def _find_in_log(session: SparkSession, key: _Key, stored: _Stored, folders: list[str]) -> DataFrame:
     """Return the commits, checksums and checkpoints that have the key as an end of a file or in a condition."""
-    typed, texts = (
-        " struct<minValues: struct<{0}>, maxValues: struct<{0}>>".format(
-            ", ".join(f"{quote(name)}: {form or kind.simpleString()}" for name, kind in stored.items())
-        )
-        for form in (None, "string")
-    )
+    ends = "struct<minValues: struct<{0}>, maxValues: struct<{0}>>"
+    typed = ends.format(", ".join(f"{quote(name)}: {kind.simpleString()}" for name, kind in stored.values()))
+    texts = ends.format(", ".join(f"{quote(name)}: string" for name, _ in stored.values()))
     add = f"struct<stats: string, partitionValues: map<string, string>, stats_parsed: {typed}>"
     entry = f"add {add}, remove {add}, cdc {add}, allFiles array<{add}>"
     entry += ", commitInfo struct<operationParameters: map<string, string>>"
     rows = _read_files(session, "json", folders, "*.{json,crc}", entry)
     rows = rows.unionByName(_read_files(session, "parquet", folders, "*.parquet", entry))
     files = F.concat(F.array("add", "remove", "cdc"), F.coalesce("allFiles", F.array()))
-    ends = rows.select(FILE, _TIME, F.explode(files).alias("add")).select(FILE, _TIME, "add.*")
-    sides = [
-        side[end] for side in (F.from_json("stats", texts), F.col("stats_parsed")) for end in ("minValues", "maxValues")
-    ]
+    found = rows.select(FILE, _TIME, F.explode(files).alias("add")).select(FILE, _TIME, "add.*")
+    both = F.from_json("stats", texts), F.col("stats_parsed")
+    sides = [side[end] for side in both for end in ("minValues", "maxValues")]
     values = []
-    for place, (name, kind) in enumerate(zip(stored, key.kinds, strict=True)):
+    for place, ((name, _), kind) in enumerate(zip(stored.values(), key.kinds, strict=True)):
         known = F.array(*[side[name].cast("string") for side in sides], F.col("partitionValues")[name])
-        ends = ends.withColumn(f"part{place}", F.explode(F.array_distinct(F.array_compact(known))))
-        values.append(F.col(f"part{place}").try_cast(name_of(kind)))
+        found = found.withColumn(f"part{place}", F.explode(F.array_distinct(F.array_compact(known))))
+        # Decimals are there as doubles, and 7.0 is from before a column got whole numbers.
+        wide = "double" if str(kind).startswith("decimal") else "decimal(38)" if kind in _WHOLE_NUMBERS else None
+        values.append(F.col(f"part{place}").try_cast(wide or name_of(kind)))
     said = F.map_filter("commitInfo.operationParameters", lambda name, _: F.contains(name, F.lit("redicate")))
-    named = rows.where(key.is_named(F.concat_ws(" ", F.map_values(said)), [*stored.values()]))
-    return ends.where(key.equals(values, in_log=True)).select(FILE, _TIME).union(named.select(FILE, _TIME))
+    named = rows.where(key.is_named(F.concat_ws(" ", F.map_values(said)), [*stored]))
+    return found.where(key.equals(values, in_log=True)).select(FILE, _TIME).union(named.select(FILE, _TIME))
 
 
 def _read_files(session: SparkSession, form: str, folders: list[str], names: str, fields: str) -> DataFrame:
@@ -254,9 +268,16 @@ def _read_files(session: SparkSession, form: str, folders: list[str], names: str
     return session.read.format(form).schema(fields).options(**options).load(folders).select("*", *told)
 
 
-def _list_files(rows: DataFrame) -> dict[str, float]:
-    """Return the files of some rows, and when they were written."""
-    return {_name_file(name): at / 1e6 for name, at in rows.select(FILE, _TIME).distinct().collect()}
+def _list_files(
+    read: Callable[[list[str]], DataFrame], places: list[str], old: Mapping[str, float], rest: Sequence[str] = ()
+) -> dict[str, float]:
+    """Return the files of the rows that are read, and when they were written; in doubt all ``old`` ones."""
+    try:
+        return {_name_file(name): at / 1e6 for name, at in read(places).select(FILE, _TIME).distinct().collect()}
+    except Py4JJavaError:  # Spark refuses files in which a column has another type: it reads the ``rest`` alone
+        if not old:
+            raise
+    return {_name_file(path): at for path, at in old.items()} | (_list_files(read, [*rest], {}) if rest else {})
 
 
 def _name_file(path: str) -> str:
