@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
@@ -24,10 +24,11 @@ from enrich.answers.opened_job import Inquiry, Side
 from enrich.answers.reasons import MATCHED, Link, Reason, Why, explain_cell, explain_row
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.schemas import find, name_of
-from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, DataType, JobSpec, SourceSpec, quote
+from enrich.base.spec import FAILED_COLUMN, HOLDERS, LIVE, TEXT_TYPE, DataType, JobSpec, SourceSpec, quote
 from enrich.base.words import suggest
 from enrich.frames import difference
 from enrich.frames.columns import drop_nulls, name_parts
+from enrich.frames.normalise import normalise
 from enrich.joins import find_kind
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.project import Project
@@ -92,9 +93,16 @@ def explain(
 
     def answer(run: Inquiry) -> list[Why]:
         spec = run.plan.spec
-        cast = [cast_key(spec.sources[side.alias], side, parts, table.columns) for parts in texts]
-        keys = run.session.range(1).select(F.inline(F.array(*[F.struct(*parts) for parts in cast])))
-        values = check_keys(keys, side)
+        own = spec.sources[side.alias]
+        cast = [cast_key(own, side, parts, table.columns) for parts in texts]
+        cast += [normalise_key(own, side, parts) for parts in cast]
+
+        def select(every: Iterable[Sequence[Column]]) -> DataFrame:
+            return run.session.range(1).select(F.inline(F.array(*[F.struct(*parts) for parts in every])))
+
+        values = check_keys(select(cast), side)
+        wanted = dict(zip(values, cast, strict=True))
+        keys = select(wanted.values())
         affected = opened_job.build_affected(run, side, keys)
         # An interval join may give several rows: a cell is null when it is in one of them.
         flags = [F.max(F.when(F.col(LIVE), F.col(quote(each)).isNull())) for each in spec.columns]
@@ -111,7 +119,8 @@ def explain(
         source, version = run.plan.job.sources[spec.driving].table, run.plan.window[spec.driving].to
         query = JOBS[run.plan.job.kind].write_rows_query(spec, source, version)
 
-        def tell(key: tuple[object, ...], parts: Sequence[Column]) -> Why:
+        def tell(given: tuple[object, ...], formed: tuple[object, ...]) -> Why:
+            key = given if given in there else formed
             live, count, *found = there.get(key, (None, None))
             nulls = dict(zip(spec.columns, found, strict=True)) if live is not None else {}
             reasons_there = told.get(key, {})
@@ -127,9 +136,9 @@ def explain(
                 for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
             }
             told_so_far = Why(job, table.version, row, lookups, cells, count or 0, query)
-            return _add_chains(run, side, run.session.range(1).select(*parts), asked, told_so_far)
+            return _add_chains(run, side, run.session.range(1).select(*wanted[key]), asked, told_so_far)
 
-        return [tell(key, parts) for key, parts in zip(values, cast, strict=True)]
+        return [tell(*both) for both in zip(values, values[len(texts) :], strict=False)]
 
     return opened_job.answer_inside(workplace, plan, answer)
 
@@ -153,6 +162,13 @@ def cast_key(
         part = F.try_to_binary(text, F.lit("hex")) if kind == "binary" else text.try_cast(name_of(kind))
         parts.append(part.alias(name))
     return parts
+
+
+def normalise_key(source: SourceSpec, side: Side, parts: Sequence[Column]) -> list[Column]:
+    """Return the parts of a key in the form that the source's keys get."""
+    texts = [source.columns.get(name) == TEXT_TYPE and name in source.key for name in side.columns]
+    forms = [normalise(part, source.normalise) if text else part for part, text in zip(parts, texts, strict=True)]
+    return [form.alias(name) for form, name in zip(forms, side.names, strict=True)]
 
 
 def check_keys(keys: DataFrame, side: Side) -> list[tuple[object, ...]]:

@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.answers.opened_job import list_sides
-from enrich.answers.question import cast_key, check_keys, read_key
+from enrich.answers.question import cast_key, check_keys, normalise_key, read_key
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.names import find_quarantine, identify
@@ -77,8 +77,7 @@ def trace(project: Project, job: str, key: object, *, spark: SparkSession | None
         found, steps = _list_tables(workplace, opened)
         given, kinds = cast_key(source, side, read_key(key, side.identity)), [source.columns[e] for e in side.columns]
         check_keys(session.range(1).select(*given), side)
-        parts = [normalise(e, source.normalise) if k == TEXT_TYPE else e for e, k in zip(given, kinds, strict=True)]
-        wanted = _Key(parts, given, kinds, (source.normalise, steps))
+        wanted = _Key(normalise_key(source, side, given), given, kinds, (source.normalise, steps))
         places = tuple(dict.fromkeys(place for each in found for place in _search(session, each, wanted)))
         return KeyTrace(job=name, deployment=project.deployment, exit_code=3 if places else 0, places=places)
 
