@@ -350,7 +350,7 @@ def test_the_commands_of_asked_elsewhere_run(
     parts = {word[1] for line in anew if (word := re.fullmatch(r"\.venv/bin/enrich demo --section (\w+)", line))}
     assert parts <= read_sections(load_project(PROJECT), ()).keys()
     others = [line for line in anew if "demo" not in line]
-    assert others == [".venv/bin/enrich init shop && cd shop && ../.venv/bin/enrich test"]
+    assert others == [".venv/bin/enrich init shop && .venv/bin/enrich --project-dir shop test"]
 
 
 def test_a_round_that_is_not_as_the_story_says_fails_the_demo(
