@@ -194,10 +194,10 @@ def _check_job(
         return
     # Delta's log has the smallest and greatest value of each file.
     target, others, workplace = str(place), list[Diagnosis](), Workplace(project, [job.job], run_id="")
-    workplace.target(job)  # what is wrong with it, runs are refused for; whoever calls this tells it
     try:
         spec = workplace.open_job(job).spec
-    except EnrichError:  # its sources are told above: what the job's keys are cannot be said
+    except EnrichError:  # what the job's keys are cannot be said
+        workplace.target(job)  # whoever calls this tells what is wrong with it; the sources are told above
         return
     known = {*spec.identity, *spec.right_identity, *job.target.cluster_by}
     for uri in (target, str(find_quarantine(target))):

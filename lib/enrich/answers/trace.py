@@ -29,7 +29,7 @@ from enrich.answers.question import cast_key, check_keys, normalise_key, read_ke
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.names import find_quarantine, identify
-from enrich.base.schemas import find, name_of
+from enrich.base.schemas import WHOLE_NUMBERS, find, name_of
 from enrich.base.spec import FILE, NORMALISERS, TEXT_TYPE, DataType, JobSpec, quote
 from enrich.delta import tables
 from enrich.delta.stores import open_files
@@ -47,7 +47,6 @@ from enrich.report.text import format_moment
 
 _LOG, _SIDECARS, _FEED, _TIME, _DAY = "_delta_log/", "_delta_log/_sidecars/", "_change_data/", "__enrich_time", 86400
 _BEGINNING = 24  # bytes: logs have 32 UTF-16 units of a text or 60 bytes, and normalisers may take some of them
-_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
 
 _Stored = dict[str, tuple[str, T.DataType]]  # column -> its name in files, and type
 
@@ -180,7 +179,7 @@ class _Key:
         for name, part, given, kind in zip(names, self.parts, self.given, map(str, self.kinds), strict=True):
             # Of what each writer spells in its own way, the column and any literal; the rest, escaped once or twice.
             words = F.lit(rf"(?is)^(?=.*(?<!\w)\Q{name}\E(?!\w)).*(?:'|(?<![\w#])\d)")
-            if kind.startswith((TEXT_TYPE, "boolean")) or kind in _WHOLE_NUMBERS:
+            if kind.startswith((TEXT_TYPE, "boolean")) or kind in WHOLE_NUMBERS:
                 hard, start = r"""[\\'"\p{Cntrl}]""", r"(?is)(?:(?<![\w#])|(?<=\\[a-z]|\\u\w{4}))0*(?:\Q"
                 texts = [F.regexp_replace(each.cast("string"), hard, r"\\E.{0,8}?\\Q") for each in (part, given)]
                 words = F.concat(F.lit(start), F.concat_ws(r"\E|\Q", *texts), F.lit(r"\E)[LSY]?(?!\w)"))
@@ -211,8 +210,8 @@ def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlac
     scan = partial(_read_files, session, "parquet", names="*.parquet", fields=fields)
     folders = [uri, *[there[each] for each in (_FEED,) if each in there]]
     active = {_name_file(path) for path in log.get_add_actions().column("path").to_pylist()}
-    old = {path: listed[path] for path in listed if path.endswith(".parquet") and not path.startswith(_LOG)}
-    old = {path: at for path, at in old.items() if _name_file(path) not in active}
+    data = [path for path in listed if path.endswith(".parquet") and not path.startswith(_LOG)]
+    old = {path: listed[path] for path in data if _name_file(path) not in active}
     rest = [f"{uri}/{path}" for path in listed if _name_file(path) in active]
     inside = _list_files(lambda at: scan(at).toDF(*stored, FILE, _TIME).where(has_parts), folders, old, rest)
     if masked := inside.keys() & active - {_name_file(name) for name, _ in live}:
@@ -253,7 +252,7 @@ def _find_in_log(session: SparkSession, key: _Key, stored: _Stored, folders: lis
         known = F.array(*[side[name].cast("string") for side in sides], F.col("partitionValues")[name])
         found = found.withColumn(f"part{place}", F.explode(F.array_distinct(F.array_compact(known))))
         # Decimals are there as doubles, and 7.0 is from before a column got whole numbers.
-        wide = "double" if str(kind).startswith("decimal") else "decimal(38)" if kind in _WHOLE_NUMBERS else None
+        wide = "double" if str(kind).startswith("decimal") else "decimal(38)" if kind in WHOLE_NUMBERS else None
         values.append(F.col(f"part{place}").try_cast(wide or name_of(kind)))
     said = F.map_filter("commitInfo.operationParameters", lambda name, _: F.contains(name, F.lit("redicate")))
     named = rows.where(key.is_named(F.concat_ws(" ", F.map_values(said)), [*stored]))

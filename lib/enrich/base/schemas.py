@@ -10,7 +10,8 @@ from typing import Any
 
 from enrich.base.spec import DataType, quote
 
-_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+WHOLE_NUMBERS = ("byte", "short", "integer", "long")  # the types of these, from the narrowest
+_NUMBERS = frozenset({*WHOLE_NUMBERS, "float", "double"})
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 _INSIDE = ("elementType", "keyType", "valueType")  # what arrays and maps hold
 _COMPARABLE = _NUMBERS | _TIMES | {"boolean", "string", "binary", "void"}

@@ -17,7 +17,7 @@ from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.errors import ConfigError, RunFailed
 from enrich.base.names import CatalogName, identify
-from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
+from enrich.base.schemas import WHOLE_NUMBERS, fields_of, incomparable, kind_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, DataType, quote
 from enrich.delta import tables
 from enrich.delta.tables import open_log, query_rows, quote_name
@@ -239,7 +239,7 @@ def _find_name(name: str, taken: set[str]) -> str:
     return found
 
 
-_KEY_TYPES = frozenset({"string", "byte", "short", "integer", "long", "date"})
+_KEY_TYPES = frozenset({"string", *WHOLE_NUMBERS, "date"})
 _MOST_COLUMNS = 24  # columns that are tried as a key, the likeliest first
 _MOST_IN_PAIRS = 6
 _ENDINGS = ("id", "key", "code", "uuid", "number", "no", "nr")

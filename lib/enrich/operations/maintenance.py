@@ -37,7 +37,7 @@ log = logging.getLogger("enrich")
 TARGET, QUARANTINE, SOURCE = "target", "quarantine", "source"
 DONE, NOTHING, FAILED, LOCKED = "done", "nothing", "failed", "locked"
 
-MARGIN = 1 / 7  # of a table's retention, before whose end nothing is removed any more that a job has yet to read
+MARGIN = 1 / 7  # the last part of a table's retention, in which nothing is removed that a job has yet to read
 USUAL = 7 * 24  # hours for which a table keeps removed files that says nothing of it
 _HOUR = 3_600_000
 _NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from enrich.base.schemas import build_struct, fields_of, find, kind_of, name_of
+from enrich.base.schemas import WHOLE_NUMBERS, build_struct, fields_of, find, kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.base.words import did_you_mean
 from enrich.project.expressions.functions import RESULTS, split_words
@@ -31,10 +31,9 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 Known = DataType | None  # None: not known for sure
-_WHOLE = ("byte", "short", "integer", "long")
 _SUFFIXES = {"l": "long", "s": "short", "y": "byte", "d": "double", "f": "float"}
 _FAMILIES = {
-    **dict.fromkeys((*_WHOLE, "float", "double", "decimal"), "number"),
+    **dict.fromkeys((*WHOLE_NUMBERS, "float", "double", "decimal"), "number"),
     **dict.fromkeys(("date", "timestamp", "timestamp_ntz"), "time"),
     **{each: each for each in ("boolean", "string", "binary", "array", "map", "struct")},
 }
@@ -169,7 +168,7 @@ class _Types:
                 self._refuse(node, f"{_name(kind)} is no number; cast it,")
         if name in ("Neg", "BitwiseNot"):
             return left if _find_family(left) == "number" else None
-        if left not in _WHOLE or right not in _WHOLE or name.endswith("Shift"):
+        if left not in WHOLE_NUMBERS or right not in WHOLE_NUMBERS or name.endswith("Shift"):
             return None
         return {"Div": "double", "IntDiv": "long"}.get(name) or _unite([left, right])
 
@@ -243,8 +242,8 @@ def _find_exact(kind: Known) -> Known:
 def _unite(kinds: Sequence[Known]) -> Known:
     """Return the type that several values have together, when it is sure."""
     given = [kind for kind in kinds if kind != "void"]
-    if given and all(kind in _WHOLE for kind in given):
-        return max(given, key=lambda kind: _WHOLE.index(str(kind)))
+    if given and all(kind in WHOLE_NUMBERS for kind in given):
+        return max(given, key=lambda kind: WHOLE_NUMBERS.index(str(kind)))
     first = given[0] if given else "void" if kinds else None
     return first if all(kind == first for kind in given) else None
 

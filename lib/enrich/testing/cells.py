@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from enrich.base.errors import ConfigError
-from enrich.base.schemas import name_of
+from enrich.base.schemas import WHOLE_NUMBERS, name_of
 from enrich.base.spec import DataType
 from enrich.base.words import did_you_mean
 from enrich.dumps.layout import make_schema
@@ -30,7 +30,7 @@ _SHOWN = 40
 _FORMS: dict[str, tuple[tuple[type, ...], str]] = {
     "string": ((str,), "text; put it in quotes"),
     "boolean": ((bool,), "true or false"),
-    **dict.fromkeys(("byte", "short", "integer", "long"), ((int,), "a whole number of type {}")),
+    **dict.fromkeys(WHOLE_NUMBERS, ((int,), "a whole number of type {}")),
     **dict.fromkeys(("float", "double"), ((int, float), "a number of type {}")),
     "decimal": ((int, float, str), "a number of type {}"),
     "date": ((str,), "a date, such as 2026-01-31"),

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from enrich.base.schemas import find, incomparable, may_be_key, name_of
+from enrich.base.schemas import WHOLE_NUMBERS, find, incomparable, may_be_key, name_of
 from enrich.base.spec import PREFIX, CompiledJob, DataType, Output, WithoutJoins, name_left_key
 from enrich.project.expressions import Expression, ExpressionError, parse_expression, read_tokens
 from enrich.project.expressions.functions import explain_function, split_words
@@ -33,7 +33,6 @@ _WRITTEN = {
     "collect_set": "array_sort(array_agg(DISTINCT x))",
 }
 """Aggregates that Spark has under several names -> how a job writes them."""
-_WHOLE = ("byte", "short", "integer", "long")
 
 
 @dataclass(frozen=True)
@@ -357,7 +356,7 @@ class _Reader:
         shown, form = ("*", "*") if argument is None else (argument.text, argument.canonical)
         kept, met = (None, None) if condition is None else (condition.text, condition.canonical)
         computed = aggregate.write(shown, kept)
-        if aggregate.function == "avg" and kind in _WHOLE:
+        if aggregate.function == "avg" and kind in WHOLE_NUMBERS:
             # Spark adds whole numbers up as fractions there, which beyond 2^53 depends on the order of the rows.
             total = Aggregate("sum", False, (), ()).write(f"CAST({shown} AS DECIMAL(20, 0))", kept)
             count = Aggregate("count", False, (), ()).write(shown, kept)
@@ -406,7 +405,7 @@ class _Cells:
 
 def _find_fault(aggregate: Aggregate, kind: DataType) -> str | None:
     """Return why an aggregate cannot be of values of a type."""
-    is_exact = kind in _WHOLE or (isinstance(kind, str) and kind.startswith("decimal"))
+    is_exact = kind in WHOLE_NUMBERS or (isinstance(kind, str) and kind.startswith("decimal"))
     if aggregate.function in ("sum", "avg") and not is_exact:
         if kind in ("float", "double"):
             return "its sum depends on the order of the rows: cast it to a decimal, such as DECIMAL(18, 6)"
@@ -426,7 +425,7 @@ def _find_type(aggregate: Aggregate, kind: DataType | None) -> DataType | None:
         return kind
     if aggregate.function == "array_agg":
         return {"type": "array", "elementType": kind, "containsNull": False}
-    if kind in _WHOLE:
+    if kind in WHOLE_NUMBERS:
         return "long" if aggregate.function == "sum" else "double"
     precision, scale = (int(part) for part in str(kind)[len("decimal(") : -1].split(","))
     more = (10, 0) if aggregate.function == "sum" else (4, 4)
