@@ -15,6 +15,7 @@ import pytest
 
 from enrich.base.rowforms import DUCKDB, SPARK, write_query, write_row
 from enrich.base.spec import DataType
+from enrich.frames import columns
 from kit import rowforms
 from kit.counts import COUNTED
 
@@ -219,6 +220,21 @@ def test_the_sums_of_all_rows(spark: SparkSession, tmp_path: Any) -> None:
     assert tuple(map(int, told)) == expected
     assert tuple(map(int, open_duckdb().sql(write_query(kinds, DUCKDB, '"table"')).fetchall()[0])) == expected
     spark.catalog.dropTempView("rows_to_prove")
+
+
+@pytest.mark.parametrize("digest", ["binary", "string"])
+def test_both_ways_to_sum_give_the_numbers_of_the_query(spark: SparkSession, digest: str) -> None:
+    """By classes that Spark has, which give bytes, and by functions of SQL alone where it has others."""
+    kinds, rows, table = make_table(random.Random("ways"), 300)
+    frame, of_functions = spark.createDataFrame(table), columns._hash_text.__wrapped__(None)
+    with pytest.MonkeyPatch.context() as patch:
+        if digest == "string":
+            patch.setattr(columns, "_hash_text", lambda _: of_functions)
+        hashed = columns.hash_rows(frame, write_row, list(kinds))
+        text = spark.sql(f"SELECT 'a' AS {columns._HASH}")
+        assert text.select(columns._hash_text(spark._jvm)[0]).schema[0].dataType.simpleString() == digest
+    count, *parts = columns.aggregate(hashed, "count(*)", *(f"sum({part})" for part in columns.PARTS))
+    assert columns.read_proof(count, parts) == rowforms.prove(rows, kinds)
 
 
 @pytest.mark.parametrize(

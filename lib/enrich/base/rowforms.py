@@ -16,19 +16,19 @@ SPARK, DUCKDB = "spark", "duckdb"
 
 _TEXTS = {
     SPARK: {
-        "plain": "concat(CAST({x} AS STRING), ';')",
-        "date": "concat(unix_date({x}), ';')",
-        "timestamp": "concat(unix_micros({x}), ';')",
-        "timestamp_ntz": "concat(unix_micros(CAST({x} AS TIMESTAMP)), ';')",
-        "string": "concat(octet_length({x}), ':', {x})",
-        "binary": "concat(hex({x}), ';')",
+        "plain": "CAST({x} AS STRING), ';'",
+        "date": "unix_date({x}), ';'",
+        "timestamp": "unix_micros({x}), ';'",
+        "timestamp_ntz": "unix_micros(CAST({x} AS TIMESTAMP)), ';'",
+        "string": "octet_length({x}), ':', {x}",
+        "binary": "hex({x}), ';'",
         # Exact: shortest decimal digits differ between programs. Java's `%a` would take microseconds for each value.
-        "fraction": "concat(CASE WHEN abs({x}) < 9007199254740992D AND (abs({x}) >= 0.0009765625D OR {x} = 0)"
+        "fraction": "CASE WHEN abs({x}) < 9007199254740992D AND (abs({x}) >= 0.0009765625D OR {x} = 0)"
         " THEN concat(CAST({x} AS BIGINT), ':', CAST((CAST({x} AS DOUBLE) - CAST({x} AS BIGINT)) * 4611686018427387904D"
         " AS BIGINT)) WHEN isnan({x}) THEN 'NaN'"
-        " WHEN {x} IS NOT NULL THEN format_string('%a', CAST({x} AS DOUBLE)) END, ';')",
-        "array": "concat('[', array_join(transform({x}, {each} -> {element}), ''), ']')",
-        "map": "concat('{{', array_join(array_sort(transform(map_entries({x}), {each} -> {element})), ''), '}}')",
+        " WHEN {x} IS NOT NULL THEN format_string('%a', CAST({x} AS DOUBLE)) END, ';'",
+        "array": "'[', array_join(transform({x}, {each} -> {element}), ''), ']'",
+        "map": "'{{', array_join(array_sort(transform(map_entries({x}), {each} -> {element})), ''), '}}'",
         "element": "coalesce(concat('+', {x}), '-')",
         "both": "concat({x}, {y})",
         "struct": "CASE WHEN {x} IS NOT NULL THEN concat('(', {y}, ')') END",
@@ -72,7 +72,7 @@ def write_row(
 
 
 def _write_value(value: str, kind: DataType, dialect: str, depth: int) -> str:
-    """Return SQL for the text of one value, null for null; in it, a text tells where it ends."""
+    """Return SQL for the text of one value, null for null, which tells where a text ends; for Spark, its parts."""
     texts = _TEXTS[dialect]
     if isinstance(kind, str):
         name = "plain" if kind in _WHOLE or kind.startswith("decimal") else "fraction" if kind in _FRACTIONS else kind

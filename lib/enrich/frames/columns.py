@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import cache, reduce
 from operator import and_, or_
 from typing import Any, cast
 
+from py4j.protocol import Py4JError
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.classic.column import Column as ClassicColumn
 
 from enrich.base.result import Proof
 from enrich.base.spec import LISTED, Range, SourceSpec, name_inside, quote
@@ -17,10 +19,9 @@ from enrich.base.spec import LISTED, Range, SourceSpec, name_inside, quote
 WriteRow = Callable[..., str]  # ``base.rowforms.write_row``
 Keep = Callable[[DataFrame], DataFrame]  # computes a frame once, as ``Run.keep`` does
 _HASH, _HALVES = "__enrich_hash", ("__enrich_h0", "__enrich_h1")
-_CUTS = [f"CAST(conv(substr(`{_HASH}`, {start}, 16), 16, -10) AS BIGINT)" for start in (1, 17)]  # -10: with a sign
-_THIRDS = ("{} & 16777215", "shiftright({}, 24) & 16777215", "shiftright({}, 48)")
-PARTS = [part.format(half) for half in _HALVES for part in _THIRDS]
-"""The parts of a hashed row's two numbers: sums of 64 bits would overflow, and those of decimals are slow."""
+_PARTS = ("({} & 4294967295) - 2147483648", "shiftright({}, 32)")
+PARTS = [part.format(half) for half in _HALVES for part in _PARTS]
+"""The parts of a hashed row's two numbers, about as often below zero as above: sums of 64 bits would overflow."""
 _BITS = {"byte": 7, "short": 15, "integer": 31, "long": 63, "date": 31}  # of numbers and days, without the sign
 _DIGITS = 15  # digits of a decimal that a fraction of 64 bits keeps
 
@@ -114,16 +115,42 @@ def hash_rows(rows: DataFrame, write_row: WriteRow | None, names: Sequence[str],
         return rows
     schema = cast(T.StructType, rows.schema[row].dataType) if row else rows.schema
     text = write_row({name: schema[name].dataType.jsonValue() for name in names}, inside=quote(row) if row else "")
+    digest, *halves = _hash_text(rows.sparkSession._jvm)
     # One after the other: Spark would compute the hash for each of its parts.
-    hashed = rows.withColumn(_HASH, F.expr(call("md5", text)))
-    return hashed.withColumns({half: F.expr(cut) for half, cut in zip(_HALVES, _CUTS, strict=True)}).drop(_HASH)
+    hashed = rows.withColumn(_HASH, F.expr(text)).withColumn(_HASH, digest)
+    return hashed.withColumns(dict(zip(_HALVES, halves, strict=True))).drop(_HASH)
+
+
+@cache
+def _hash_text(jvm: Any) -> tuple[Column, Column, Column]:
+    """Return the MD5 of a text ``_HASH``, and the two numbers, with a sign, of an MD5 ``_HASH``.
+
+    By what Spark's functions call: ``md5`` writes a text, and ``conv`` takes longer to read it than all else of a hash.
+    """
+    text = quote(_HASH)
+
+    def invoke(place: str, name: str, kind: str, argument: str) -> Column:
+        spark, sequence = jvm.org.apache.spark, jvm.java.util.List.of
+        find, make = spark.sql.classic.ExpressionUtils, spark.api.python.PythonUtils.toSeq
+        of = spark.util.Utils.classForName(place, True, False), getattr(spark.sql.types.DataTypes, kind), name
+        arguments = make(sequence(find.expression(F.expr(argument)._jc))), make(sequence())
+        how = True, True, True, jvm.scala.Option.empty()
+        return ClassicColumn(find.column(spark.sql.catalyst.expressions.objects.StaticInvoke(*of, *arguments, *how)))
+
+    try:
+        begin = "org.apache.spark.unsafe.types.ByteArray", "getPrefix", "LongType"  # of eight bytes
+        digest = invoke("org.apache.commons.codec.digest.DigestUtils", "md5", "BinaryType", f"CAST({text} AS BINARY)")
+        return digest, invoke(*begin, text), invoke(*begin, f"substr({text}, 9)")
+    except (Py4JError, TypeError, AttributeError):  # another Spark
+        halves = [F.expr(f"CAST(conv(substr({text}, {start}, 16), 16, -10) AS BIGINT)") for start in (1, 17)]
+        return F.expr(f"md5({text})"), halves[0], halves[1]
 
 
 def read_proof(rows: int, parts: Sequence[int]) -> Proof | None:
     """Return the proof of rows by the sums of ``PARTS``; None where nothing was summed."""
     if not parts:
         return None
-    one, two = ((low + (mid << 24) + (high << 48)) % 2**64 for low, mid, high in (parts[:3], parts[3:]))
+    one, two = ((low + (rows << 31) + (high << 32)) % 2**64 for low, high in (parts[:2], parts[2:]))
     return rows, one, two
 
 
