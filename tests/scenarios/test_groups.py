@@ -9,6 +9,7 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
+from enrich.answers.question import explain
 from kit.lab import Lab, Prepared
 
 QUARANTINE = {"enrich": {"action": "quarantine"}}
@@ -51,7 +52,11 @@ def open_shop(lab: Lab) -> None:
 def run_shop(lab: Lab) -> None:
     """Do the same, and run the job."""
     open_shop(lab)
-    assert lab.run("revenue").status == "created"
+    first = lab.run("revenue")
+    assert first.status == "created", first.error
+    assert shown(lab) == {"a": ("2", "3.50", "9", "2"), "b": ("1", "7.00", "3", "1")}
+    (finding,) = first.findings
+    assert (finding.expectation, finding.action, finding.checked, finding.failed) == ("group_not_null", "warn", 4, 1)
 
 
 @pytest.fixture
@@ -70,21 +75,46 @@ def shown(lab: Lab) -> dict[str, tuple[object, ...]]:
     return {row["merchant"]: tuple(str(v) for v in list(row.values())[1:]) for row in lab.rows("revenue")}
 
 
-def test_groups_are_kept_right(shop: Lab) -> None:
-    first = shop.run("revenue")
-    assert first.status == "created", first.error
-    assert shown(shop) == {"a": ("2", "3.50", "9", "2"), "b": ("1", "7.00", "3", "1")}
-    (finding,) = first.findings
-    assert (finding.expectation, finding.action, finding.checked, finding.failed) == ("group_not_null", "warn", 4, 1)
+def test_groups_are_kept_right_over_crashes_and_why_they_are_there_or_not(
+    begun: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crash applies nothing twice, nor do two: a run ends what the second one has left, over more changes."""
+    # The greatest goes, a row moves, and one comes that where kept out.
+    begun.drop("orders", "id = 2")
+    begun.put("orders", order(1, "c", "1.50", 1, "x"), order(4, "a", "1.00", 1, "x"), order(6, "a", "9.00", 4, "z"))
+    project = enrich.load_project(begun.home)
+    (plan,) = enrich.plan(project, spark=begun.spark).jobs
+    assert plan.forecast is not None
+    assert "more groups would move by the changes alone with count(amount) among the columns" in plan.forecast.why
+    for point in ("target.before", "proof.before"):
 
-    # The greatest goes, a row moves, the last row of a group goes, one comes that where kept out.
-    shop.drop("orders", "id = 2")
-    shop.put("orders", order(3, "a", "7.00", 3, "x"), order(4, "c", "1.00", 1, "x"))
-    found = shop.run("revenue")
-    assert (found.status, found.counts.inserted, found.counts.updated, found.counts.deleted) == ("updated", 1, 1, 1)
-    assert shown(shop) == {"a": ("2", "8.50", "3", "1"), "c": ("1", "1.00", "1", "1")}
-    assert found.counts.affected_keys == 3
-    assert shop.run("revenue").status == "unchanged"
+        def crash(name: str, point: str = point) -> None:
+            if name == point:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr("enrich.base.failpoints.hook", crash)
+        with pytest.raises(KeyboardInterrupt):
+            begun.run("revenue")
+        monkeypatch.undo()
+
+    # The last row of a group goes, and one comes that where keeps out.
+    begun.drop("orders", "merchant = 'b'")
+    begun.put("orders", order(6, "a", "8.00", 4, "z"), order(7, "d", "1.00", 4, "z", "open"))
+    found = begun.run("revenue")
+    assert (found.error, found.counts.inserted, found.counts.updated, found.counts.deleted) == (None, 0, 1, 1)
+    assert shown(begun) == {"a": ("2", "9.00", "4", "2"), "c": ("1", "1.50", "1", "1")}
+    told = dict(zip("abdA", explain(project, "revenue", "abdA", spark=begun.spark), strict=True))
+    assert {key: (each.row.reason, each.rows) for key, each in told.items()} == {
+        "a": ("matched", 2),
+        "b": ("deleted_at", 0),
+        "d": ("filtered_by_where", 0),
+        "A": ("near_miss", 0),
+    }
+    where = "WHERE (orders.`status` = 'paid') AND orders.`merchant` = :merchant"
+    version = DeltaTable(begun.path("orders")).version()
+    assert told["a"].query == f"SELECT * FROM orders VERSION AS OF {version} AS orders {where}"
+    traced = enrich.trace(project, "revenue", "b", spark=begun.spark)
+    assert (traced.exit_code, {each.table for each in traced.places} >= {"orders", "revenue"}) == (3, True)
 
 
 def test_a_group_that_is_left_out_stops_no_run(shop: Lab) -> None:
@@ -95,9 +125,8 @@ def test_a_group_that_is_left_out_stops_no_run(shop: Lab) -> None:
         "target: {table: shares}\n"
     )
     shop.put("orders", order(6, None, "1.00", 4, "x"))  # its group has a null: no value of it is computed
-    for options in ({}, {"full_refresh": True}):
-        found = shop.run("shares", **options)
-        assert (found.exit_code, [each.expectation for each in found.findings]) == (0, ["group_not_null"]), found.error
+    found = shop.run("shares")
+    assert (found.exit_code, [each.expectation for each in found.findings]) == (0, ["group_not_null"]), found.error
     assert enrich.verify(enrich.load_project(shop.home), ["shares"], spark=shop.spark).jobs[0].status == "equal"
 
 
@@ -151,32 +180,15 @@ def test_what_makes_a_group_may_be_computed_and_a_suite_may_hold_it(shop: Lab) -
     assert {row["who"]: row["decades"] for row in shop.rows("big")} == {"A": 1, "B": 1}
 
     project = enrich.load_project(shop.home)
-    verified = enrich.verify(project, ["months", "big"], spark=shop.spark)
-    assert [(each.status, each.state_is_equal) for each in verified.jobs] == [("equal", True)] * 2
-    why = enrich.why(project, "months", {"who": "B", "decade": 0}, spark=shop.spark).to_dict()
-    assert (why["in_target"], why["rows"], why["columns"]["mean"]) == (True, 2, {"reason": "matched"})
-    assert why["query"].endswith(" AS orders WHERE (orders.day div 10) = :decade AND (upper(orders.merchant)) = :who")
-    why = enrich.why(project, "months", {"who": "Y", "decade": 0}, spark=shop.spark).to_dict()
-    assert (why["in_target"], why["rows"], why["row"]["reason"]) == (False, 0, "no_such_key")
+    (verified,) = enrich.verify(project, ["months"], spark=shop.spark).jobs
+    assert (verified.status, verified.state_is_equal) == ("equal", True)
+    asked = [{"who": "B", "decade": 0}, {"who": "Y", "decade": 0}]
+    there, other = (each.to_dict() for each in explain(project, "months", asked, spark=shop.spark))
+    assert (there["in_target"], there["rows"], there["columns"]["mean"]) == (True, 2, {"reason": "matched"})
+    assert (other["in_target"], other["rows"], other["row"]["reason"]) == (False, 0, "no_such_key")
+    assert there["query"].endswith(" AS orders WHERE (orders.day div 10) = :decade AND (upper(orders.merchant)) = :who")
     with pytest.raises(enrich.ConfigError, match="the key of 'months' is computed of columns"):
         enrich.trace(project, "months", {"who": "B", "decade": 0}, spark=shop.spark)
-
-
-def test_why_a_group_is_there_or_not(begun: Lab) -> None:
-    begun.drop("orders", "merchant = 'b'")
-    begun.run("revenue")
-    project = enrich.load_project(begun.home)
-    told = {key: enrich.why(project, "revenue", key, spark=begun.spark) for key in ("a", "b", "c", "A")}
-    assert {key: (each.row.reason, each.rows) for key, each in told.items()} == {
-        "a": ("matched", 2),
-        "b": ("deleted_at", 0),
-        "c": ("filtered_by_where", 0),
-        "A": ("near_miss", 0),
-    }
-    found = enrich.trace(project, "revenue", "b", spark=begun.spark)
-    assert (found.exit_code, {each.table for each in found.places} >= {"orders", "revenue"}) == (3, True)
-    where = "WHERE (orders.`status` = 'paid') AND orders.`merchant` = :merchant"
-    assert told["a"].query == f"SELECT * FROM orders VERSION AS OF 2 AS orders {where}"
 
 
 CHEAP = REVENUE.replace("key: id", "key: id, unique: trusted").replace(
@@ -185,69 +197,49 @@ CHEAP = REVENUE.replace("key: id", "key: id, unique: trusted").replace(
 )
 
 
+def open_cheap(lab: Lab) -> None:
+    open_shop(lab)
+    lab.job(CHEAP)
+    lab.append("orders", order(8, "a", "4.00", 5, "y"))
+    assert lab.run("revenue").status == "created"
+
+
+@pytest.fixture
+def cheap(prepared: Prepared) -> Lab:
+    """Give the orders, one more among them, and groups that move by what came and went."""
+    return prepared("cheap groups", open_cheap)
+
+
 def hide(lab: Lab, table: str) -> list[Path]:
     """Take a table's data files away, and return where they are now; its feed stays."""
     paths = pa.table(DeltaTable(lab.path(table)).get_add_actions(flatten=True))["path"].to_pylist()
     return [Path(lab.path(table), path).rename(Path(lab.path(table), path + ".gone")) for path in paths]
 
 
-def test_groups_move_without_a_read_of_the_source(shop: Lab) -> None:
+def test_groups_move_without_a_read_of_the_source(cheap: Lab) -> None:
     """The files of the source may be gone: what came and went is all that a run needs, while no extreme goes."""
-    shop.job(CHEAP)
-    shop.append("orders", order(8, "a", "4.00", 5, "y"))
-    assert shop.run("revenue").status == "created"
-    assert shown(shop)["a"] == ("3", "7.50", "3", "2.500000", "1", "9", "2")
+    assert shown(cheap)["a"] == ("3", "7.50", "3", "2.500000", "1", "9", "2")
     # An amount changes, a row goes whose customer another one brings, a group comes, one loses its last row.
-    shop.put(
+    cheap.put(
         "orders", order(2, "a", "6.25", 9, "y"), order(9, "d", "1.00", 4, "z"), order(3, "b", "7.00", 3, "x", "open")
     )
-    shop.put("orders", order(8, "a", "4.00", 5, "y", "open"), order(7, "a", "0.75", 1, "y"))
-    hidden = hide(shop, "orders")
-    found = shop.run("revenue")
+    cheap.put("orders", order(8, "a", "4.00", 5, "y", "open"), order(7, "a", "0.75", 1, "y"))
+    hidden = hide(cheap, "orders")
+    found = cheap.run("revenue")
     assert (found.error, found.counts.updated, found.counts.inserted, found.counts.deleted) == (None, 1, 1, 1)
     expected = {"a": ("3", "8.50", "3", "2.833333", "1", "9", "2"), "d": ("1", "1.00", "1", "1.000000", "4", "4", "1")}
-    assert shown(shop) == expected
+    assert shown(cheap) == expected
     for file in hidden:
         file.rename(file.with_suffix(""))
-    assert {each.status for each in enrich.verify(enrich.load_project(shop.home), spark=shop.spark).jobs} == {"equal"}
 
     # The last day goes: only the source tells the one before.
-    shop.drop("orders", "id = 2")
-    hidden = hide(shop, "orders")
-    assert shop.run("revenue").exit_code != 0
+    cheap.drop("orders", "id = 2")
+    hidden = hide(cheap, "orders")
+    assert cheap.run("revenue").exit_code != 0
     for file in hidden:
         file.rename(file.with_suffix(""))
-    assert shop.run("revenue").counts.updated == 1
-    assert shown(shop)["a"] == ("2", "2.25", "2", "1.125000", "1", "1", "2")
-
-
-def test_a_plan_says_which_columns_make_groups_move(begun: Lab) -> None:
-    begun.put("orders", order(6, "b", "0.50", 4, "y"))
-    (plan,) = enrich.plan(enrich.load_project(begun.home), spark=begun.spark).jobs
-    assert plan.forecast is not None
-    assert "more groups would move by the changes alone with count(amount) among the columns" in plan.forecast.why
-
-
-def test_a_crash_applies_nothing_twice(begun: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor do two: the second one ends a run over what the first one has left, and over more changes."""
-    begun.put("orders", order(6, "a", "10.00", 4, "z"), order(7, "d", "1.00", 4, "z"))
-    for point in ("target.before", "proof.before"):
-
-        def crash(name: str, point: str = point) -> None:
-            if name == point:
-                raise KeyboardInterrupt
-
-        monkeypatch.setattr("enrich.base.failpoints.hook", crash)
-        with pytest.raises(KeyboardInterrupt):
-            begun.run("revenue")
-        monkeypatch.undo()
-    begun.drop("orders", "id = 1")
-    assert begun.run("revenue").exit_code == 0
-    expected = {"a": ("2", "12.00", "9", "2"), "b": ("1", "7.00", "3", "1"), "d": ("1", "1.00", "4", "1")}
-    assert shown(begun) == expected
-    for how in ({"since": "beginning"}, {"full_refresh": True}):
-        assert begun.run("revenue", **how).exit_code == 0
-        assert shown(begun) == expected
+    assert cheap.run("revenue").counts.updated == 1
+    assert shown(cheap)["a"] == ("2", "2.25", "2", "1.125000", "1", "1", "2")
 
 
 def test_groups_that_somebody_takes_out_of_the_quarantine_are_whole_when_they_come_back(begun: Lab) -> None:
@@ -280,12 +272,10 @@ GROUP BY g"""
         f"job: zeros\nsources: {{facts: {{table: facts, key: id}}}}\nquery: |\n  {text}\ntarget: {{table: zeros}}\n"
     )
     assert lab.run("zeros").status == "created"
-    for sign in (-1.0, 1.0):
-        lab.put("facts", {"id": 1, "g": "a", "x": sign * 0.0})
-        assert lab.run("zeros").exit_code == 0
-        (row,) = [each for each in lab.rows("zeros") if each["g"] == "a"]
-        zero = str(sign * 0.0)
-        assert (row["least"], row["most"], row["every"]) == (zero, zero, "[0.0]")  # as Spark's DISTINCT has it
+    lab.put("facts", {"id": 1, "g": "a", "x": -0.0})
+    assert lab.run("zeros").exit_code == 0
+    (row,) = [each for each in lab.rows("zeros") if each["g"] == "a"]
+    assert (row["least"], row["most"], row["every"]) == ("-0.0", "-0.0", "[0.0]")  # as Spark's DISTINCT has it
 
 
 def test_a_sum_that_overflows_is_named(shop: Lab) -> None:
@@ -319,39 +309,28 @@ def test_groups_of_a_log_and_of_doubled_keys(lab: Lab) -> None:
     for name, how in ways.items():
         lab.table(f"{name}_facts", "id", FACTS)
         lab.append(f"{name}_facts", fact(1, 1, "a", 5), fact(2, 1, "a", 2), fact(3, 1, "b", 7), fact(4, 1, "b", None))
+        lab.append(f"{name}_facts", fact(6, 1, "c", 4), fact(6, 2, "c", 9))
         lab.job(SUMS.format(name=name, how=how))
     assert {each.status for each in lab.run_all().jobs} == {"created"}
-    # The log: 2 moves to b, an event of 1 is late, 3 is deleted. The table: 2 is doubled and held, 5 comes.
+    # The log: 2 moves to b, an event of 1 is late, 3 is deleted, the last event of 6 goes.
+    # The table: 2 is doubled and held, 5 comes, 6 is held no more.
     lab.append("logged_facts", fact(2, 2, "b", 3), fact(1, 0, "b", 99), fact(3, 2, "b", 7, "d"), fact(1, 4, "a", 6))
     lab.append("doubled_facts", fact(2, 2, "b", 3), fact(5, 2, "b", 1))
+    for name in ways:
+        lab.drop(f"{name}_facts", "id = 6 AND lsn = 2")
     for told in lab.run_all().jobs:
         assert told.error is None
     found = {name: {row.pop("g"): tuple(row.values()) for row in lab.rows(name)} for name in ways}
-    assert found["logged"] == {"a": (1, 1, 6, 6), "b": (2, 1, 3, 3)}
-    assert found["doubled"] == {"a": (1, 1, 5, 5), "b": (3, 2, 8, 7)}
-    lab.drop("doubled_facts", "id = 2 AND lsn = 1")  # it is held no more
-    lab.drop("logged_facts", "lsn = 4")
-    for told in lab.run_all().jobs:
-        assert told.error is None
-    found = {name: {row.pop("g"): tuple(row.values()) for row in lab.rows(name)} for name in ways}
-    assert found["logged"] == {"a": (1, 1, 5, 5), "b": (2, 1, 3, 3)}
-    assert found["doubled"] == {"a": (1, 1, 5, 5), "b": (4, 3, 11, 7)}
-    verified = enrich.verify(enrich.load_project(lab.home), spark=lab.spark).jobs
-    assert {each.status for each in verified} == {"equal"}
+    assert found["logged"] == {"a": (1, 1, 6, 6), "b": (2, 1, 3, 3), "c": (1, 1, 4, 4)}
+    assert found["doubled"] == {"a": (1, 1, 5, 5), "b": (3, 2, 8, 7), "c": (1, 1, 4, 4)}
 
 
-def test_no_group_moves_over_a_gap(shop: Lab) -> None:
-    shop.job(CHEAP)
-    shop.run("revenue")
-    shop.put("orders", order(6, "a", "1.00", 4, "y"))
-    shop.put("orders", order(7, "b", "1.00", 2, "x"))
-    end = DeltaTable(shop.path("orders")).version()
-    assert shop.run("revenue", since=f"v{end - 1}", allow_gap=True).error is None
-    assert (shown(shop)["a"][0], shown(shop)["b"][0]) == ("2", "2")  # 6 was left out
-    shop.put("orders", order(8, "a", "1.00", 4, "y"))
-    assert shop.run("revenue").error is None
-    assert shown(shop)["a"][:2] == ("4", "5.50")
-    assert shop.run("revenue", since="beginning").error is None
-    shop.put("orders", order(8, "a", "2.00", 4, "y"))
-    assert shop.run("revenue").error is None
-    assert shown(shop)["a"][:2] == ("4", "6.50")
+def test_no_group_moves_over_a_gap(cheap: Lab) -> None:
+    cheap.put("orders", order(6, "a", "1.00", 4, "y"))
+    cheap.put("orders", order(7, "b", "1.00", 2, "x"))
+    end = DeltaTable(cheap.path("orders")).version()
+    assert cheap.run("revenue", since=f"v{end - 1}", allow_gap=True).error is None
+    assert (shown(cheap)["a"][0], shown(cheap)["b"][0]) == ("3", "2")  # 6 was left out
+    cheap.put("orders", order(9, "a", "1.00", 4, "y"))
+    assert cheap.run("revenue").error is None
+    assert shown(cheap)["a"][:2] == ("5", "9.50")
