@@ -87,7 +87,7 @@ TRUSTED = {
 }
 
 if not SOAK:
-    TRUSTED = {name: TRUSTED[name] for name in ("live", "looks", "past")}
+    TRUSTED = {name: TRUSTED[name] for name in ("live", "looks")}
 
 
 def trust(lab: Lab, word: str) -> None:
@@ -116,9 +116,10 @@ LIVE = [(1, 1), (2, 2)]
 
 def test_when_trust_ends_the_whole_source_is_searched_though_nothing_else_changes(trusted: Lab) -> None:
     trust(trusted, "")
+    others = [name for name in TRUSTED if name != "live"]
     assert enrich.plan(enrich.load_project(trusted.home), ["live"], spark=trusted.spark).exit_code == 3
-    found = trusted.run_all()
-    assert codes(found) == dict.fromkeys(TRUSTED, 3)
+    found = trusted.run_all(*others)
+    assert codes(found) == dict.fromkeys(others, 3)
     assert {each.expectation for job in found.jobs for each in job.findings} == {"key_unique"}
     trusted.change("orders", "id = 1 AND gone", x="99")
     assert codes(trusted.run_all("live")) == {"live": 3}
@@ -127,9 +128,11 @@ def test_when_trust_ends_the_whole_source_is_searched_though_nothing_else_change
     # Without the second row, jobs go on; what was trusted before the window is no reason to take its rows for all.
     trusted.drop("orders", "gone")
     trusted.append("orders", {"id": 3, "x": 3, "gone": False})
-    assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 0) | {"past": 3}, "a history begins with both"
+    of_past = {"past": 3} if SOAK else {}
+    assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 0) | of_past, "a history begins with both"
     assert ask(trusted, "SELECT id, x FROM {live}") == [*LIVE, (3, 3)]
-    assert compare(trusted, *(TRUSTED.keys() - {"live", "past"})) == {}
+    assert ask(trusted, "SELECT bill, x, y FROM {looks}") == [(7, 1, 2), (8, 2, 2)]
+    assert not SOAK or compare(trusted, *(TRUSTED.keys() - {"live", "past"})) == {}
     again = {each.job: each.strategy for each in trusted.run_all().jobs if each.job != "past"}
     assert set(again.values()) == {"nothing"}, "the search is recorded, and not made again"
 
@@ -187,13 +190,14 @@ def open_gaining(lab: Lab) -> None:
     lab.job(GAINING)
     lab.job(KEEPING)
     assert codes(lab.run_all()) == {"gaining": 0, "keeping": 0}
-    for name in ("gaining", "keeping"):
-        tell(lab, f"ALTER TABLE {{{name}}} ADD COLUMNS (NOTE INT, m_mail STRING)", f"UPDATE {{{name}}} SET NOTE = 7")
-        tell(
-            lab,
-            f"ALTER TABLE {{{name}}} SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
-            f"ALTER TABLE {{{name}}} ALTER COLUMN m_mail SET DEFAULT 'foreign'",
-        )
+    tell(
+        lab,
+        "ALTER TABLE {keeping} ADD COLUMNS (NOTE INT)",
+        "ALTER TABLE {gaining} ADD COLUMNS (NOTE INT, m_mail STRING)",
+        *[f"UPDATE {{{name}}} SET NOTE = 7" for name in ("gaining", "keeping")],
+        "ALTER TABLE {gaining} SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+        "ALTER TABLE {gaining} ALTER COLUMN m_mail SET DEFAULT 'foreign'",
+    )
     assert codes(lab.run_all()) == {"gaining": 6, "keeping": 6}
     assert enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).exit_code == 0
     for name in ("gaining__quarantine", "keeping__quarantine"):
@@ -233,8 +237,8 @@ def test_columns_of_another_writer_become_the_sources(gaining: Lab) -> None:
 
     # From here on by changes.
     gaining.change("orders", "id = 5", note="2")
-    assert {each.mode for each in gaining.run_all().jobs} == {"incremental"}
-    assert compare(gaining) == {}
+    assert gaining.run("gaining").mode == "incremental"
+    assert ask(gaining, "SELECT id, mail_id, note, m_mail FROM {gaining}") == [*GAINED[:3], (5, "b", 2, None)]
 
 
 def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
@@ -269,7 +273,7 @@ SHOWN = {
 }
 """What targets show of a column that is no ``CHAR`` any more."""
 if not SOAK:
-    CHARS = {name: CHARS[name] for name in ("plain", "listed", "history", "apart")}
+    CHARS = {name: CHARS[name] for name in ("plain", "history", "apart")}
 
 
 def open_chars(lab: Lab) -> None:
@@ -279,7 +283,8 @@ def open_chars(lab: Lab) -> None:
         "id INT, code CHAR(5), part STRUCT<c: CHAR(3)>, x INT",
         "(1, 'a', named_struct('c', 'u'), 1), (2, 'b', null, 1)",
     )
-    create(lab, "bills", "bill INT, id INT, ids ARRAY<INT>", "(7, 1, array(1, 2))")
+    kinds = {"bill": NUMBER, "id": NUMBER, "ids": pa.list_(NUMBER)}
+    lab.table("bills", "bill", kinds, [{"bill": 7, "id": 1, "ids": [1, 2]}])
     for name, text in CHARS.items():
         lab.job(f"job: {name}\n{text}target: {{table: {name}}}\n")
     assert codes(lab.run_all()) == dict.fromkeys(CHARS, 0)
@@ -369,11 +374,8 @@ def open_counted(lab: Lab) -> None:
     lab.suite("named", hold_nulls("name"))
     lab.job(COUNTED)
     assert lab.run().status == "created"
-    for table in ("counted", "counted__quarantine"):
-        tell(
-            lab,
-            f"ALTER TABLE {{{table}}} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration'='interval 1 hours')",
-        )
+    for table in map(DeltaTable, (lab.path("counted"), lab.path("counted__quarantine"))):
+        table.alter.set_table_properties({"delta.setTransactionRetentionDuration": "interval 1 hours"})
 
 
 @pytest.fixture
@@ -390,12 +392,11 @@ def grow_old(lab: Lab) -> None:
 
 
 def test_a_target_that_forgets_its_number_goes_on(counted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for i in (3, 5):
-        grow_old(counted)
-        assert counted.run().strategy == "nothing"
-        counted.put("orders", {"id": i, "name": "x"}, {"id": i + 1, "name": None})
-        done = counted.run()
-        assert (done.exit_code, done.counts.inserted, done.counts.quarantined) == (0, 1, 1), done.error
+    grow_old(counted)
+    assert counted.run().strategy == "nothing"
+    counted.put("orders", {"id": 3, "name": "x"}, {"id": 4, "name": None})
+    done = counted.run()
+    assert (done.exit_code, done.counts.inserted, done.counts.quarantined) == (0, 1, 1), done.error
     grow_old(counted)
     for table in ("counted", "counted__quarantine"):
         DeltaTable(counted.path(table)).create_checkpoint()
@@ -404,8 +405,8 @@ def test_a_target_that_forgets_its_number_goes_on(counted: Lab, monkeypatch: pyt
     grow_old(counted)
     counted.put("orders", {"id": 7, "name": "x"})
     assert counted.run().exit_code == 0
-    assert compare(counted) == {}
-    assert [row["id"] for row in counted.rows("counted")] == [1, 3, 5, 7]
+    assert [row["id"] for row in counted.rows("counted")] == [1, 3, 7]
+    assert [row["id"] for row in counted.rows("counted__quarantine")] == [2, 4]
     numbers = [json.loads(each["userMetadata"])["number"] for each in counted.log("counted") if "userMetadata" in each]
     assert numbers == sorted(set(numbers), reverse=True)
 
