@@ -88,11 +88,8 @@ LINES = [
     ),
     _line("there_and_back", [[{"K1": "A"}], [{"K1": "B"}, {"K1": "A"}]], **_all([("A", "K1")], [("A", "K1")])),
     _line("unknown_key_deleted", [[{"K1": "A"}], [{"K9": None}]], **_all([("A", "K1")], [("A", "K1")])),
-    _line(
-        "value_null_has_no_row",
-        [[{"K1": NULL_VALUE}], [{"K1": "A"}], [{"K1": NULL_VALUE}]],
-        **_all([], [("A", "K1")], []),
-    ),
+    _line("value_null_has_no_row", [[{"K1": NULL_VALUE}], [{"K1": "A"}]], **_all([], [("A", "K1")])),
+    _line("value_becomes_null", [[{"K1": "A"}], [{"K1": NULL_VALUE}]], **_all([("A", "K1")], [])),
     _line(
         "value_handed_over_in_one_batch",
         [[{"K1": "A"}], [{"K1": None, "K2": "A"}]],
@@ -132,9 +129,15 @@ LINES = [
     ),
     _line(
         "winner_deleted_and_the_other_takes_over",
-        [[{"K1": ("V", 1), "K2": ("V", 2)}], [{"K2": None}], [{"K1": None}]],
-        last=[[("V", "K2")], [("V", "K1")], []],
-        collect=[[("V", ["K1", "K2"])], [("V", ["K1"])], []],
+        [[{"K1": ("V", 1), "K2": ("V", 2)}], [{"K2": None}]],
+        last=[[("V", "K2")], [("V", "K1")]],
+        collect=[[("V", ["K1", "K2"])], [("V", ["K1"])]],
+    ),
+    _line(
+        "all_that_have_the_value_deleted",
+        [[{"K1": ("V", 1), "K2": ("V", 2)}], [{"K2": None}, {"K1": None}]],
+        last=[[("V", "K2")], []],
+        collect=[[("V", ["K1", "K2"])], []],
     ),
     _line(
         "only_the_order_changes_and_the_winner_with_it",
