@@ -21,11 +21,13 @@ class Line:
     Attributes:
         windows: Per window its commits.
         expected: Job -> per window, the rows as tuples of cells in the target's column order.
+        columns: The columns that are written out, where a line is about some of them.
     """
 
     name: str
     windows: tuple[Window, ...]
     expected: dict[str, tuple[list[tuple[Any, ...]], ...]]
+    columns: tuple[str, ...] = ()
 
 
 def put(table: str, rows: Puts) -> Commit:
@@ -46,7 +48,8 @@ def problems(trial: Trial, lines: Sequence[Line], line: Line) -> list[str]:
     found = [str(failure) for failure in trial.failures if failure.history in (number, None)]
     for shape, windows in line.expected.items():
         for window, rows in enumerate(windows):
-            seen = [tuple(row.values()) for row in rows_of_history(trial, shape, window, number)]
+            rows_seen = rows_of_history(trial, shape, window, number)
+            seen = [tuple(row[name] for name in line.columns or row) for row in rows_seen]
             if sorted(map(repr, seen)) != sorted(map(repr, rows)):
                 found.append(f"{shape}, window {window}: expected {rows}, found {seen}")
     return found

@@ -1,4 +1,7 @@
-"""Every line of the list-join table of docs/semantics.md, with the expected rows written out."""
+"""Every line of the list-join table of docs/semantics.md, with the expected rows written out.
+
+One job has a list of each kind; a line is about one of them.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,16 @@ ADDRESSES = Table("addresses", ("a",), (Column("a", "key", "a"), Column("street"
 IDS, ITEMS = col("persons.ids", TYPES["keys"]), col("persons.items", TYPES["items"])
 
 
-def _shape(name: str, join: Join) -> Shape:
-    select = {"p": col("persons.p"), "name": col("persons.name"), "list": col("addresses")}
-    return Shape(name, "persons", ("p",), joins={"addresses": join}, select=select, change_feed=True)
-
-
-KEEP = _shape("keep", Join("addresses", "list", elements=IDS))
-DISTINCT = _shape("distinct", Join("addresses", "list", elements=IDS, duplicates="drop"))
-MATCHED = _shape("matched", Join("addresses", "list", elements=IDS, unmatched="drop"))
-STRUCTS = _shape("structs", Join("addresses", "list", elements=ITEMS, element_key="id"))
-WORLD = World("list_lines", (PERSONS, ADDRESSES), (KEEP, DISTINCT, MATCHED, STRUCTS), {"p": (1, 1), "a": (1, 1)})
+KEEP, DISTINCT, MATCHED, STRUCTS = KINDS = ("kept", "once", "matched", "structs")
+JOINS = {
+    KEEP: Join("addresses", "list", elements=IDS),
+    DISTINCT: Join("addresses", "list", elements=IDS, duplicates="drop"),
+    MATCHED: Join("addresses", "list", elements=IDS, unmatched="drop"),
+    STRUCTS: Join("addresses", "list", elements=ITEMS, element_key="id"),
+}
+SELECT = {"p": col("persons.p"), "name": col("persons.name"), **{kind: col(kind) for kind in KINDS}}
+LISTS = Shape("lists", "persons", ("p",), joins=JOINS, select=SELECT, change_feed=True)
+WORLD = World("list_lines", (PERSONS, ADDRESSES), (LISTS,), {"p": (1, 1), "a": (1, 1)})
 X, Y = 1, 2  # abstract texts: "x" and "y"
 
 
@@ -56,8 +59,8 @@ def _rows(elements: Any, name: str = "x") -> list[tuple[Any, ...]]:
     return [("p", name, elements)]
 
 
-def _line(name: str, windows: list[Any], expected: list[Any], shape: Shape = KEEP) -> Line:
-    return Line(name, tuple(windows), {shape.name: tuple(expected)})
+def _line(name: str, windows: list[Any], expected: list[Any], kind: str = KEEP) -> Line:
+    return Line(name, tuple(windows), {LISTS.name: tuple(expected)}, ("p", "name", kind))
 
 
 AB = ["a", "b"]
