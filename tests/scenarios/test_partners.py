@@ -1,24 +1,23 @@
 """How many partners rows have, kept by runs in which one thing changes: no other row hides what was left out.
 
 In the random histories thousands of changes share a run, so that a run that may leave the partners as they were is
-never among them.
+never among them. Which columns decide is read off the compiled jobs; a run shows it for each kind of join.
 """
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
+import enrich
 from enrich.base.result import Lookups
+from enrich.base.spec import JoinSpec
 from enrich.joins import chain
-from kit.lab import Lab
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from enrich.project.compile import compile_job
+from kit.lab import Lab, Row
 
 TIME, TEXT = pa.timestamp("us", tz="UTC"), pa.string()
 JOBS = (
@@ -81,8 +80,8 @@ def at(hour: int | None) -> datetime | None:
     return None if hour is None else datetime(2026, 11, 1, hour, tzinfo=UTC)
 
 
-def click(customer: str | None, hour: int, note: str = "n") -> dict[str, Any]:
-    return {"id": "c1", "customer": customer, "ts": at(hour), "note": note}
+def click(customer: str | None, hour: int, note: str = "n", number: str = "c1") -> dict[str, Any]:
+    return {"id": number, "customer": customer, "ts": at(hour), "note": note}
 
 
 def version(until: int | None, email: str = "e", *, deleted: bool = False) -> dict[str, Any]:
@@ -98,67 +97,112 @@ def firm(name: str, other: str | None = None, number: str = "f1") -> dict[str, A
     return {"id": number, "name": name, "other": other}
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory, interpreted: SparkSession) -> Lab:
-    """Give a row or two of each kind, and jobs of all kinds of joins after their first run."""
-    lab = Lab(Path(tmp_path_factory.mktemp("partners")) / "project", interpreted)
-    lab.table("clicks", "id", {"id": TEXT, "customer": TEXT, "ts": TIME, "note": TEXT}, [click("u1", 5)])
-    kinds = {"customer": TEXT, "since": TIME, "until": TIME, "email": TEXT, "deleted": pa.bool_()}
-    lab.table("versions", "customer", kinds, [version(None)])
-    lab.table("firms", "id", {"id": TEXT, "name": TEXT, "other": TEXT}, [firm("one"), firm("two", None, "f2")])
-    lab.table("calls", "id", {"id": TEXT, "customer": TEXT, "ts": TIME, "note": TEXT}, [call("u1", 6)])
-    basket = {"id": "b1", "firms": ["f1", "f9"], "note": "n"}
-    lab.table("baskets", "id", {"id": TEXT, "firms": pa.list_(TEXT), "note": TEXT}, [basket])
-    lab.table("notes", "id", {"id": TEXT, "note": TEXT, "other": TEXT}, [{"id": "f1", "note": "n", "other": None}])
+TABLES = {
+    "clicks": {"id": TEXT, "customer": TEXT, "ts": TIME, "note": TEXT},
+    "versions": {"customer": TEXT, "since": TIME, "until": TIME, "email": TEXT, "deleted": pa.bool_()},
+    "calls": {"id": TEXT, "customer": TEXT, "ts": TIME, "note": TEXT},
+    "firms": {"id": TEXT, "name": TEXT, "other": TEXT},
+    "baskets": {"id": TEXT, "firms": pa.list_(TEXT), "note": TEXT},
+    "notes": {"id": TEXT, "note": TEXT, "other": TEXT},
+}
+
+
+@pytest.fixture
+def partners(lab: Lab) -> Lab:
+    """Give a row or two of each kind, and jobs of all kinds of joins, which have not run yet."""
+    rows: dict[str, list[Row]] = {
+        "clicks": [click("u1", 5), click(None, 5, number="c2")],
+        "versions": [version(None)],
+        "calls": [call("u9", 6)],
+        "firms": [firm("one"), firm("two", None, "f2")],
+        "baskets": [{"id": "b1", "firms": ["f1", "f9"], "note": "n"}],
+        "notes": [{"id": "f1", "note": "n", "other": None}],
+    }
+    for name, columns in TABLES.items():
+        lab.table(name, "customer" if name == "versions" else "id", columns, rows[name])
     for job in JOBS:
         lab.job(job)
-    assert lab.run_all().exit_code == 0
     return lab
 
 
-DECISIVE = (
-    ("versions", version(4), "seen", {"versions": (1, 0, 0)}),  # ends before the click
-    ("versions", version(None), "seen", {"versions": (1, 1, 0)}),
-    ("versions", version(None, deleted=True), "seen", {"versions": (1, 0, 0)}),
-    ("versions", version(9), "seen", {"versions": (1, 1, 0)}),
-    ("calls", call("u1", 9), "near", {"calls": (1, 0, 0)}),
-    ("calls", call("u1", 6), "near", {"calls": (1, 1, 0)}),
-    ("calls", call("u9", 6), "near", {"calls": (1, 0, 0)}),
-    ("clicks", click(None, 5), "seen", {"versions": (1, 0, 1)}),
-    ("clicks", click("u9", 5), "near", {"calls": (1, 1, 0)}),
-    ("baskets", {"id": "b1", "firms": ["f1", None, "f2"], "note": "n"}, "baskets", {"firms": (3, 2, 1)}),
-    ("notes", {"id": "f1", "note": "n", "other": "f2"}, "pairs", {"notes": (2, 1, 0), "ends": (2, 1, 1)}),
-    ("firms", firm("two", "f9", "f2"), "pairs", {"notes": (2, 1, 0), "ends": (2, 1, 0)}),
-)
-"""Table, its new row -> job, and of each of its joins the rows, those with a partner, and those with a null."""
+DECIDING = {
+    "seen": {("clicks", "customer"), ("clicks", "ts"), ("versions", "until"), ("versions", "deleted")},
+    "near": {("clicks", "customer"), ("clicks", "ts"), ("calls", "customer"), ("calls", "ts")},
+    "baskets": {("baskets", "firms")},
+    "pairs": {("notes", "other"), ("firms", "other")},
+}
+"""Job -> the columns beside keys that decide which partners a row has."""
+
+
+def test_what_decides_about_partners(partners: Lab) -> None:
+    types = {TEXT: "string", TIME: "timestamp", pa.bool_(): "boolean"}
+    of_list = {"type": "array", "elementType": "string", "containsNull": True}
+    found = {}
+    for name, job in enrich.load_project(partners.home).jobs.items():
+        tables = {
+            alias: {column: types.get(kind, of_list) for column, kind in TABLES[source.table].items()}
+            for alias, source in job.sources.items()
+        }
+        spec = compile_job(job, tables).spec
+        assert isinstance(spec, JoinSpec)
+        found[name] = {pair for step in spec.steps for pair in step.decisive}
+    assert found == DECIDING
+
+
+WINDOWS: list[tuple[list[tuple[str, Row]], dict[str, dict[str, tuple[int, int, int]]]]] = [
+    (
+        [],
+        {
+            "seen": {"versions": (2, 1, 1)},
+            "near": {"calls": (2, 0, 1)},
+            "baskets": {"firms": (2, 1, 0)},
+            "pairs": {"notes": (2, 1, 0), "ends": (2, 0, 2)},
+        },
+    ),
+    (
+        [
+            ("versions", version(4)),  # ends before the click
+            ("calls", call("u1", 6)),
+            ("baskets", {"id": "b1", "firms": ["f1", None, "f2"], "note": "n"}),
+            ("notes", {"id": "f1", "note": "n", "other": "f2"}),
+        ],
+        {
+            "seen": {"versions": (2, 0, 1)},
+            "near": {"calls": (2, 1, 1)},
+            "baskets": {"firms": (3, 2, 1)},
+            "pairs": {"notes": (2, 1, 0), "ends": (2, 1, 1)},
+        },
+    ),
+]
+"""Rows that are put; job -> of each of its joins the rows, those with a partner, and those with a null."""
 
 INDIFFERENT = (
-    ("versions", version(9, "new")),
-    ("clicks", click("u9", 5, "new")),
-    ("calls", call("u9", 6, "new")),
+    ("versions", version(4, "new")),
+    ("clicks", click("u1", 5, "new")),
+    ("calls", call("u1", 6, "new")),
     ("baskets", {"id": "b1", "firms": ["f1", None, "f2"], "note": "new"}),
     ("notes", {"id": "f1", "note": "new", "other": "f2"}),
     ("firms", firm("new")),
 )
 
 
-def test_a_change_that_decides_about_partners_is_counted(lab: Lab) -> None:
-    found, wanted = [], []
-    for table, row, job, lookups in DECISIVE:
-        lab.put(table, row)
-        done = lab.run(job)
-        assert done.state is not None, done.error
-        told = {alias: (each.rows, each.matched, each.null_references) for alias, each in done.state.lookups.items()}
-        found.append((table, job, told))
-        wanted.append((table, job, lookups))
-    assert found == wanted
+def test_what_decides_is_counted_and_other_columns_leave_partners_as_they_were(
+    partners: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody counts them then: what cannot differ is not computed."""
+    lookups: dict[str, Lookups] = {}
+    for rows, expected in WINDOWS:
+        for table, row in rows:
+            partners.put(table, row)
+        done = partners.run_all(*expected).jobs
+        lookups |= {each.job: each.state.lookups for each in done if each.state is not None}
+        assert {
+            each.job: {
+                alias: (count.rows, count.matched, count.null_references) for alias, count in lookups[each.job].items()
+            }
+            for each in done
+        } == expected
 
-
-def test_other_columns_leave_the_partners_as_they_were(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody counts them: what cannot differ is not computed."""
-    for table, row, *_ in DECISIVE:  # which have been put already where the test above was played, too
-        lab.put(table, row)
-    before = [each.state and each.state.lookups for each in lab.run_all().jobs]
     counted: list[str] = []
     original = chain._count_partners
 
@@ -168,8 +212,8 @@ def test_other_columns_leave_the_partners_as_they_were(lab: Lab, monkeypatch: py
 
     monkeypatch.setattr(chain, "_count_partners", note)
     for table, row in INDIFFERENT:
-        lab.put(table, row)
-    done = lab.run_all().jobs
+        partners.put(table, row)
+    done = partners.run_all().jobs
     assert [each.status for each in done] == ["updated"] * len(JOBS)
-    assert [each.state and each.state.lookups for each in done] == before
+    assert {each.job: each.state and each.state.lookups for each in done} == lookups
     assert counted == []
