@@ -190,18 +190,19 @@ def open_gaining(lab: Lab) -> None:
     lab.job(GAINING)
     lab.job(KEEPING)
     assert codes(lab.run_all()) == {"gaining": 0, "keeping": 0}
+    note, mail = Field("NOTE", PrimitiveType("integer")), Field("m_mail", PrimitiveType("string"))
+    for name, columns in (("gaining", [note, mail]), ("keeping", [note])):
+        DeltaTable(lab.path(name)).alter.add_columns(columns)
+        lab.change(name, "true", NOTE="7")
     tell(
         lab,
-        "ALTER TABLE {keeping} ADD COLUMNS (NOTE INT)",
-        "ALTER TABLE {gaining} ADD COLUMNS (NOTE INT, m_mail STRING)",
-        *[f"UPDATE {{{name}}} SET NOTE = 7" for name in ("gaining", "keeping")],
         "ALTER TABLE {gaining} SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
         "ALTER TABLE {gaining} ALTER COLUMN m_mail SET DEFAULT 'foreign'",
     )
     assert codes(lab.run_all()) == {"gaining": 6, "keeping": 6}
     assert enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).exit_code == 0
     for name in ("gaining__quarantine", "keeping__quarantine"):
-        tell(lab, f"ALTER TABLE {{{name}}} ADD COLUMNS (note INT)")
+        DeltaTable(lab.path(name)).alter.add_columns([Field("note", PrimitiveType("integer"))])
     lab.append("orders", {"id": 4, "mail_id": "a", "name": "x"})
     assert codes(lab.run_all()) == {"gaining": 0, "keeping": 0}
     assert ask(lab, "SELECT m_mail FROM {gaining} WHERE id = 4") == [("foreign",)]
@@ -406,7 +407,7 @@ def test_a_target_that_forgets_its_number_goes_on(counted: Lab, monkeypatch: pyt
     counted.put("orders", {"id": 7, "name": "x"})
     assert counted.run().exit_code == 0
     assert [row["id"] for row in counted.rows("counted")] == [1, 3, 7]
-    assert [row["id"] for row in counted.rows("counted__quarantine")] == [2, 4]
+    assert {row["id"] for row in counted.rows("counted__quarantine")} == {2, 4}
     numbers = [json.loads(each["userMetadata"])["number"] for each in counted.log("counted") if "userMetadata" in each]
     assert numbers == sorted(set(numbers), reverse=True)
 

@@ -20,9 +20,11 @@ from kit.lab import FEED as FED
 from kit.lab import Lab, Prepared
 
 FEED = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
-DAYS = "0001-01-01 1500-02-28 1582-10-04 1582-10-05 1582-10-10 1582-10-14 1582-10-15 1582-10-20"
+DAYS = "0001-01-01 1500-02-28 1582-10-04 1582-10-05 1582-10-10 1582-10-14"
 GAP = tuple(map(date.fromisoformat, DAYS.split()))
 """Before and among the days that the calendar of `java.sql.Date` has not; it puts later ones in their place."""
+NEXT = date(1582, 10, 15)
+"""Delta's own reader of feeds takes days of the gap for this one."""
 
 JOBS = {
     "plain": "sources: {o: {table: plain, key: day}}\nfrom: o\nselect: {day: o.day, x: o.x}\n"
@@ -47,13 +49,18 @@ def _at(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
+def _list_days(name: str) -> list[date]:
+    """Return the days of a table. Where a literal counts, it is behind all of them, and their file is skipped."""
+    return [*GAP] if name in ("plain", "pair") else [*GAP, NEXT]
+
+
 def _run_days(lab: Lab) -> None:
     """Write the days into tables, one of which is partitioned by them, and run a job over each."""
     kinds = {"id": pa.int32(), "day": pa.date32(), "at": pa.timestamp("us", "UTC"), "x": pa.int32()}
     for name, text in JOBS.items():
         parted = ["day"] if name == "parted" else None
         DeltaTable.create(lab.path(name), pa.schema([*kinds.items()]), partition_by=parted, configuration=FED)
-        lab.append(name, *[{"id": i, "day": day, "at": _at(day), "x": 1} for i, day in enumerate(GAP)])
+        lab.append(name, *[{"id": i, "day": day, "at": _at(day), "x": 1} for i, day in enumerate(_list_days(name))])
         lab.job(f"job: j_{name}\n{text}target: {{table: t_{name}}}\n")
     assert not lab.run_all().exit_code
 
@@ -73,7 +80,9 @@ def test_days_of_the_gap_are_keys(days: Lab) -> None:
     assert not days.run_all().exit_code
     for name in JOBS:
         is_changed = name in ("plain", "pair")
-        right = {day: 9 if is_changed and day == GAP[4] else 1 for day in GAP if is_changed or day != GAP[3]}
+        right = {
+            day: 9 if is_changed and day == GAP[4] else 1 for day in _list_days(name) if is_changed or day != GAP[3]
+        }
         if name == "plain":
             del right[GAP[5]]
         assert {row["day"]: row["x"] for row in days.rows(f"t_{name}")} == right
@@ -98,10 +107,9 @@ def _open_bytes(lab: Lab) -> None:
     """Write keys and references that are no UTF-8, rows without key that differ in such bytes, and jobs over them."""
     texts = ", ".join(f"(cast(x'{key}' as string), cast(x'{key}' as string), 1)" for key in KEYS)
     lacking = ", ".join(f"(null, cast(x'{key}' as string), 2)" for key in KEYS)
-    _write(lab, f"CREATE TABLE {{}} (id STRING, ref STRING, x INT) {FEED}", "orders")
-    _write(lab, f"INSERT INTO {{}} VALUES {texts}, {lacking}", "orders")
-    _write(lab, f"CREATE TABLE {{}} (id STRING, v INT) {FEED}", "lookup")
-    _write(lab, "INSERT INTO {} VALUES (cast(x'61FF' as string), 1), (cast(x'61FE' as string), 2), ('ba', 3)", "lookup")
+    _write(lab, f"CREATE TABLE {{}} {FEED} AS SELECT * FROM VALUES {texts}, {lacking} AS t(id, ref, x)", "orders")
+    known = "(cast(x'61FF' as string), 1), (cast(x'61FE' as string), 2), ('ba', 3)"
+    _write(lab, f"CREATE TABLE {{}} {FEED} AS SELECT * FROM VALUES {known} AS t(id, v)", "lookup")
     lab.job(
         f"job: others\nsources:\n  o: {{table: orders, key: id, normalise: [{FORMS}]}}\n"
         f"  l: {{table: lookup, key: id, normalise: [{FORMS}]}}\nfrom: o\n"
@@ -171,8 +179,8 @@ def test_a_list_whose_columns_nobody_compares_is_found(prepared: Prepared, monke
 
 
 def test_days_that_python_has_not_are_asked_for(lab: Lab) -> None:
-    _write(lab, f"CREATE TABLE {{}} (day DATE, x INT) {FEED}", "far")
-    _write(lab, "INSERT INTO {} VALUES (date '+12345-01-01', null), (date '-0044-03-15', 1)", "far")
+    days = "(date '+12345-01-01', null), (date '-0044-03-15', 1)"
+    _write(lab, f"CREATE TABLE {{}} {FEED} AS SELECT * FROM VALUES {days} AS t(day, x)", "far")
     lab.job(
         "job: far\nsources: {o: {table: far, key: day}}\nquery: SELECT day, x FROM o\n"
         "target: {table: t_far}\nexpectations: far\n"

@@ -21,8 +21,8 @@ target: {table: shown}
 
 def test_a_change_of_form_alone_reaches_what_is_computed_from_it(lab: Lab) -> None:
     """And writes no row that stays equal."""
-    say(lab, f"CREATE TABLE {{}} (id int, x double, flags map<string, int>) {FEED}", "items")
-    say(lab, "INSERT INTO {} VALUES (1, 0.0D, map('a', 1, 'b', 2)), (2, 1.0D, map('a', 1))", "items")
+    lab.table("items", "id", {"id": pa.int32(), "x": pa.float64(), "flags": MAP})
+    lab.append("items", {"id": 1, "x": 0.0, "flags": [("a", 1), ("b", 2)]}, {"id": 2, "x": 1.0, "flags": [("a", 1)]})
     lab.job(JOB)
     as_it_is = JOB.replace(", names: map_keys(items.flags), text: cast(items.x as string)", "")
     lab.job(as_it_is.replace("shown", "equal"))
@@ -173,9 +173,9 @@ def test_a_history_has_the_values_of_the_snapshots(lab: Lab, kind: str) -> None:
     """Of each commit its rows: a value that changes into one that a feed can take for the same is a new version."""
     one, other = SKIPPED[kind]
     shown = "hex(v)" if kind == "string" else "cast(v as string)"
-    say(lab, f"CREATE TABLE {{}} (id int, v {kind}, m map<string, int>) {FEED}", "items")
     five = f"map({', '.join(f'{key!r}, {value}' for key, value in FIVE)})"
-    say(lab, f"INSERT INTO {{}} VALUES (1, {one}, {five}), (2, {other}, {five})", "items")
+    rows = f"(1, {one}, {five}), (2, {other}, {five})"
+    say(lab, f"CREATE TABLE {{}} {FEED} AS SELECT * FROM VALUES {rows} AS t(id, v, m)", "items")
     head = "job: past\nkind: history\nsources: {items: {table: items, key: id}}\nfrom: items\n"
     lab.job(f"{head}target: {{table: past}}\n")
     lab.run("past")
