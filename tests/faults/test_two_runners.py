@@ -19,7 +19,7 @@ from deltalake import DeltaTable
 import enrich
 from enrich.base.result import JobResult
 from enrich.steps import publish
-from faults.shop import Shop, open_shop
+from faults.shop import SOAK, Shop, open_shop
 from faults.stops import Pause, hooked
 from kit.commits import forget_numbers
 from kit.lab import Lab, Prepared
@@ -72,13 +72,18 @@ def run_checked(lab: Lab) -> None:
     lab.run("checked")
 
 
-@pytest.fixture
-def shop(prepared: Prepared) -> Shop:
-    """Give a shop whose gated job has run once and has something to do."""
-    shop = Shop(prepared("checked", run_checked), seed=1)
+def come_back(lab: Lab) -> Shop:
+    """Return the shop of a lake, and give its gated job something to do."""
+    shop = Shop(lab, seed=1)
     shop.now = 1000
     shop.change("checked")
     return shop
+
+
+@pytest.fixture
+def shop(prepared: Prepared) -> Shop:
+    """Give a shop whose gated job has run once and has something to do."""
+    return come_back(prepared("checked", run_checked))
 
 
 @pytest.fixture
@@ -112,47 +117,26 @@ def test_another_run_has_the_lock_of_the_job(shop: Shop) -> None:
     shop.assert_current("checked")
 
 
-BEFORE_WRITING = ("changes.before", "join.before", "staged.after", "intent.after", "quarantine.before")
+ASLEEP = (
+    ("changes.before", 1), ("join.before", 1), ("staged.after", 1), ("intent.after", 1), ("quarantine.before", 1),
+    ("merge.before", 1), ("quarantine.after" if SOAK else "merge.before", 1 if SOAK else 2),
+)  # fmt: skip
+"""Points before the quarantine's commit, and the last one between it and the target's."""
 
 
 def test_another_run_commits_while_this_one_waits(shop: Shop, unlocked: None) -> None:
-    """Five sleepers, each at a point of its own, and one who overtakes them all, twice."""
+    """Seven sleepers, each at a point of its own, the last one with a quarantine ahead; and one who overtakes all."""
     with ExitStack() as asleep:
-        sleepers = [asleep.enter_context(halted(shop.lab, name)) for name in BEFORE_WRITING]
-        assert shop.lab.run("checked").status == "updated"
+        sleepers = [asleep.enter_context(halted(shop.lab, *place)) for place in ASLEEP]
         shop.change("checked")  # what the sleepers have not seen, and must not roll back
-        assert shop.lab.run("checked").status == "updated"
-        after = versions(shop.lab)
-        for name, sleeper in zip(BEFORE_WRITING, sleepers, strict=True):
-            result = sleeper.finished()
-            assert (result.status, result.exit_code) == ("locked", 4), name
-            assert winner(shop.lab) in str(result.error), name
-            assert versions(shop.lab) == after, f"the loser at {name} wrote something"
-    shop.assert_current("checked")
-
-
-def test_who_sleeps_in_front_of_the_quarantines_merge_has_lost(shop: Shop, unlocked: None) -> None:
-    with halted(shop.lab, "merge.before") as sleeper:
-        assert shop.lab.run("checked").status == "updated"
-        after = versions(shop.lab)
-        result = sleeper.finished()
-    assert (result.status, result.exit_code) == ("locked", 4)
-    assert versions(shop.lab) == after
-    shop.assert_current("checked")
-
-
-@pytest.mark.parametrize(
-    ("name", "hit"), [pytest.param("quarantine.after", 1, marks=pytest.mark.soak), ("merge.before", 2)]
-)
-def test_who_sleeps_between_quarantine_and_target_has_lost(shop: Shop, unlocked: None, name: str, hit: int) -> None:
-    with halted(shop.lab, name, hit) as sleeper:
-        shop.change("checked")
         assert shop.lab.run("checked").status == "updated"
         shop.assert_current("checked")
         after = versions(shop.lab)
-        result = sleeper.finished()
-    assert (result.status, result.exit_code) == ("locked", 4)
-    assert versions(shop.lab) == after
+        for place, sleeper in zip(ASLEEP, sleepers, strict=True):
+            result = sleeper.finished()
+            assert (result.status, result.exit_code) == ("locked", 4), place
+            assert winner(shop.lab) in str(result.error), place
+            assert versions(shop.lab) == after, f"the loser at {place} wrote something"
     shop.assert_current("checked")
 
 
@@ -163,28 +147,35 @@ def let_numbers_go(shop: Shop) -> None:
     forget_tables(shop.lab.spark)
 
 
-@pytest.fixture
-def forgetful(shop: Shop, unlocked: None) -> Shop:
-    """Give the shop, without lock, with tables that keep their numbers for an hour."""
+def run_forgetful(lab: Lab) -> None:
+    """Do the same, with tables that keep their numbers for an hour."""
+    run_checked(lab)
     for name in ("checked", "checked__quarantine"):
         properties = "('delta.setTransactionRetentionDuration' = 'interval 1 hours')"
-        shop.lab.spark.sql(f"ALTER TABLE delta.`{shop.lab.path(name)}` SET TBLPROPERTIES {properties}")
-    return shop
+        lab.spark.sql(f"ALTER TABLE delta.`{lab.path(name)}` SET TBLPROPERTIES {properties}")
 
 
-@pytest.mark.parametrize("hit", [1, 2], ids=["in front of the quarantine's", "in front of the target's"])
-def test_who_sleeps_until_the_winners_number_is_forgotten_has_lost(forgetful: Shop, hit: int) -> None:
-    with halted(forgetful.lab, "merge.before", hit) as sleeper:
+@pytest.fixture
+def forgetful(prepared: Prepared, unlocked: None) -> Shop:
+    """Give such a shop, without lock, which has something to do."""
+    return come_back(prepared("forgetful", run_forgetful))
+
+
+def test_who_sleeps_until_the_winners_number_is_forgotten_has_lost(forgetful: Shop) -> None:
+    """In front of the quarantine's commit, and in front of the target's."""
+    lab = forgetful.lab
+    with halted(lab, "merge.before", 1) as first, halted(lab, "merge.before", 2) as second:
         forgetful.change("checked")
-        assert forgetful.lab.run("checked").status == "updated"
+        assert lab.run("checked").status == "updated"
         let_numbers_go(forgetful)
-        after = versions(forgetful.lab)
-        result = sleeper.finished()
-    assert (result.status, result.exit_code) == ("locked", 4)
-    assert versions(forgetful.lab) == after
-    let_numbers_go(forgetful)
+        after = versions(lab)
+        for sleeper in (first, second):
+            result = sleeper.finished()
+            assert (result.status, result.exit_code) == ("locked", 4), sleeper.pause.name
+            assert versions(lab) == after
+            let_numbers_go(forgetful)
     forgetful.assert_current("checked")
-    assert forgetful.lab.run("checked").exit_code == 0
+    assert lab.run("checked").exit_code == 0
 
 
 def test_planted_who_does_not_look_before_it_commits(forgetful: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,16 +209,19 @@ def test_of_two_first_runs_one_creates_the_target(lab: Lab, unlocked: None) -> N
     shop.assert_current("checked")
 
 
-@pytest.mark.parametrize(
-    ("table", "point"), [("checked", "target.before"), ("checked__quarantine", "quarantine.before")]
-)
-def test_the_target_or_its_quarantine_is_restored_while_a_run_is_at_work(shop: Shop, table: str, point: str) -> None:
+def test_the_target_or_its_quarantine_is_restored_while_a_run_is_at_work(shop: Shop) -> None:
+    """First the quarantine, then, when the run has planned again and has written it, the target."""
     assert shop.lab.run("checked").status == "updated"
     shop.change("checked")
-    with halted(shop.lab, point) as runner:
-        DeltaTable(shop.lab.path(table)).restore(0)
-        result = runner.finished()
-    assert (result.status, result.exit_code) == ("updated", 0), result.error
+    left = {"quarantine.before": "checked__quarantine", "target.before": "checked"}
+
+    def restore(point: str) -> None:
+        if point in left:
+            DeltaTable(shop.lab.path(left.pop(point))).restore(0)
+
+    with hooked(restore):
+        result = shop.lab.run("checked")
+    assert (left, result.status, result.exit_code) == ({}, "updated", 0), result.error
     shop.assert_current("checked")
     assert shop.lab.run("checked").status == "unchanged"
 
