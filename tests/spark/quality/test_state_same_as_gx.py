@@ -27,6 +27,7 @@ from enrich.frames import difference
 from enrich.progress.plan import Plan
 from enrich.project.catalogue import TYPES
 from enrich.quality import judge
+from faults.shop import SOAK
 from kit.lab import Lab
 
 if TYPE_CHECKING:
@@ -225,8 +226,11 @@ class Play:
                 assert (check.status, check.state_is_equal) == ("repaired", False)
                 self.run()
 
-    def differences(self) -> Iterator[str]:
-        """Yield where the state is not what the target holds; what Great Expectations says comes last."""
+    def differences(self, asked: int | None = None) -> Iterator[str]:
+        """Yield where the state is not what the target holds; what Great Expectations says comes last.
+
+        It is asked about all rules, or the first ones.
+        """
         assert self.last is not None
         assert self.last.error is None, self.last.error
         state = self.last.state
@@ -242,10 +246,11 @@ class Play:
         if [each.index for each in state.rules] != [index for index, _ in counted]:
             yield "entries"
             return
+        counted = counted[:asked]
         frame = self.lab.spark.read.format("delta").load(self.lab.path("people")).coalesce(1).persist()
-        answers = self.ask(frame, [each for _, each in counted])
+        answers = self.ask(frame, [each for _, each in counted]) if counted else []
         frame.unpersist()
-        for (_, (type_, _)), theirs, ours in zip(counted, answers, state.rules, strict=True):
+        for (_, (type_, _)), theirs, ours in zip(counted, answers, state.rules, strict=asked is None):
             wanted = (None, None) if theirs.raised else (theirs.checked, theirs.result["unexpected_count"] or 0)
             if (ours.checked, ours.failed) != wanted:
                 yield f"{type_} {ours.index}: {ours.checked}, {ours.failed}, not {wanted}"
@@ -287,14 +292,17 @@ ACTIONS = ("change", "change", "suite", "restore", "refresh", "again", "drift")
 
 
 def test_the_state_is_what_gx_says_of_the_whole_target(play: Play) -> None:
-    """Every action once, in a random order, and then whatever comes."""
-    assert list(play.differences()) == []
+    """Every action once, in a random order, and then whatever comes.
+
+    Great Expectations is asked after what carries counts on, and not before it: it has carried what was counted before.
+    """
     actions = sorted(set(ACTIONS))
     play.rng.shuffle(actions)
     actions += play.rng.choices(ACTIONS, k=max(0, STEPS - len(actions)))
     for number, action in enumerate(actions):
         play.act(action)
-        assert list(play.differences()) == [], f"seed {SEED}, after {actions[: number + 1]}"
+        asked = 0 if not SOAK and actions[number + 1 : number + 2] in (["change"], ["again"]) else None
+        assert list(play.differences(asked)) == [], f"seed {SEED}, after {actions[: number + 1]}"
     (check,) = enrich.verify(enrich.load_project(play.lab.home), spark=play.lab.spark).jobs
     assert (check.status, check.state_is_equal) == ("equal", True)
     entry = next(each for each in play.lab.log("people") if "userMetadata" in each)
@@ -363,4 +371,4 @@ def test_a_planted_bug_is_seen(
 ) -> None:
     plant(monkeypatch, play)
     act(play)
-    assert any(play.differences()), "the planted bug survived"
+    assert any(play.differences(7)), "the planted bug survived"
