@@ -87,6 +87,15 @@ expectations: sums
 }
 """Job kind by kind: table join, foreign key, list, mirror, gate with quarantine, history, groups with quarantine."""
 
+PLAIN = """\
+sources:
+  orders: {table: orders, key: id}
+from: orders
+select: {id: orders.id, amount: orders.amount}
+where: orders.amount IS NOT NULL
+"""
+"""The job ``plain``, beside the others: it keeps the rows that ``checked`` keeps, and has no quarantine."""
+
 HOLDING = ("checked", "sums")
 """The jobs with a quarantine, of rows without an amount."""
 
@@ -101,6 +110,7 @@ SOURCES = {
     "checked": ("orders",),
     "past": ("things",),
     "sums": ("sales",),
+    "plain": ("orders",),
 }
 
 
@@ -111,8 +121,9 @@ def open_shop(lab: Lab, *jobs: str, seed: int = 0) -> Shop:
     shop = Shop(lab, seed)
     for job in jobs or JOBS:
         for table in SOURCES[job]:
-            lab.table(table, "id", TABLES[table])
-        lab.job(f"job: {job}\n{JOBS[job]}target: {{table: {job}}}\n")
+            if not lab.exists(table):
+                lab.table(table, "id", TABLES[table])
+        lab.job(f"job: {job}\n{JOBS.get(job, PLAIN)}target: {{table: {job}}}\n")
         shop.change(job)
     return shop
 
@@ -285,5 +296,6 @@ _VIEWS: dict[str, Callable[..., Rows]] = {
     "homes": _homes,
     "lookup": _lookup,
     "checked": _checked,
+    "plain": lambda orders: [row for row in _checked(orders) if row["amount"] is not None],
     "sums": _sums,
 }

@@ -82,6 +82,7 @@ def error_at(place: Place) -> Iterator[None]:
 
     with hooked(hook):
         yield
+    assert passed >= place.hit, f"{place} was not passed"
 
 
 def places(trace: Iterable[str]) -> list[Place]:

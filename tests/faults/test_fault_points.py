@@ -18,10 +18,25 @@ from faults.shop import HOLDING, JOBS, SOAK, Shop, open_shop
 from faults.stops import Crash, Place, crash_at, crash_on, error_at, hooked, places, traced
 from kit.lab import Lab, Prepared
 
-PLAYED = tuple(JOBS) if SOAK else ("sums", "checked")
-"""The jobs that fail at points: groups, whose rows move by what came and went, and rows that stand by themselves."""
-IN_A_ROW = 4
+PLAYED = ("plain", *JOBS) if SOAK else ("plain", "checked", "sums")
+"""The jobs that fail at points: rows that stand by themselves, without and with a quarantine, and groups, whose rows
+move by what came and went."""
+ROWS = (
+    ("plain", "log.before log.after lock.before lock.taken lock.noted session.before session.after proof.before"),
+    ("plain", "changes.before feed_of_source.before feed_of_source.after changes.after join.before proof.after"),
+    ("plain", "staged.before staged.after intent.before runs.before runs.appended runs.tidied intent.after end"),
+    ("plain", "outcome.before outcome.after lock.released"),
+    ("checked", "quarantine.before positions.marked positions.written quarantine.after merge.after:2"),
+    ("checked", "target.before merge.before:2 positions.marked:2 positions.written:2 end"),
+    ("sums", "merge.before merge.after:2"),
+    ("sums", "quarantine.after end"),
+)
+"""Where runs stop, one after the other: every point once a kind of sink and way to write, which for ``sums`` is MERGE.
+
+A row ends with a run that has made its commits, or that goes on to its end. The soak stops at every place of all jobs.
+"""
 TABLES = ("checked", "checked__quarantine")
+BY_POSITION = ("plain", *TABLES)
 UPKEEP = {"optimize.before", "optimize.after"}
 """Points after a commit that leaves the target out of shape; the cases are in ``tests/scenarios/test_maintain.py``."""
 ELSEWHERE = {"overwrite.before", "overwrite.after", "feed.before", "feed.after", "draft.written", *UPKEEP}
@@ -70,28 +85,21 @@ def make_good(shop: Shop, job: str) -> None:
     shop.assert_current(job)
 
 
-def chosen(traces: dict[str, list[Place]]) -> list[tuple[str, Place]]:
-    """Return (job, place): every point once a kind of sink and way to write; the soak has every place of every job.
-
-    The runs of ``checked`` write both kinds of table, by position. Of the other jobs' runs, there is only what those do
-    not pass, their MERGE, and the moment when the quarantine alone has gone on.
-    """
-    if SOAK:
-        return [(job, place) for job, trace in traces.items() for place in trace]
-    mine = [place for place in traces["checked"] if place.hit == 1 or place.name.startswith(("merge.", "positions."))]
-    known = {place.name for place in mine if not place.name.startswith("merge.")} - {"quarantine.after"}
-    others = {job: trace for job, trace in traces.items() if job != "checked"}
-    found = [(job, place) for job, trace in others.items() for place in trace if place.name not in known]
-    return [*(("checked", place) for place in mine), *found]
+def read_row(text: str) -> list[Place]:
+    """Return the places that ``ROWS`` lists, which count their passings from 1."""
+    found = [name.partition(":") for name in text.split() if name != "end"]
+    return [Place(name, int(hit or 1)) for name, _, hit in found]
 
 
-def in_rows(cases: list[tuple[str, Place]]) -> Iterator[tuple[str, list[Place]]]:
-    """Yield (job, places): the soak makes each failure good at once, `make test` up to ``IN_A_ROW`` together."""
-    longest = 1 if SOAK else IN_A_ROW
-    for job in PLAYED:
-        mine = [place for name, place in cases if name == job]
-        for start in range(0, len(mine), longest):
-            yield job, mine[start : start + longest]
+def list_rows(shop: Shop) -> Iterator[tuple[str, list[Place], bool]]:
+    """Yield jobs, places and whether a run that ends well follows."""
+    for job, text in () if SOAK else ROWS:
+        yield job, read_row(text), text.endswith("end")
+    for job in PLAYED if SOAK else ():
+        shop.change(job)
+        with traced() as trace:
+            assert shop.lab.run(job).status == "updated"
+        yield from ((job, [place], True) for place in places(trace))
 
 
 def list_ways(lab: Lab, table: str) -> set[bool]:
@@ -102,100 +110,88 @@ def list_ways(lab: Lab, table: str) -> set[bool]:
 
 def test_a_run_fails_at_any_point(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a row, the next run fails as well, further on and over more changes; the last one has to mend all of it."""
-    monkeypatch.setattr(sink, "wants_places", lambda table: table is not None and Path(table.uri).name in TABLES)
+    monkeypatch.setattr(sink, "wants_places", lambda table: table is not None and Path(table.uri).name in BY_POSITION)
     shop = open_shop(lab, *PLAYED)
-    creation = {}
-    for job in PLAYED:
-        with traced() as creation[job]:
+    with traced() as creation:
+        for job in PLAYED:
             assert lab.run(job).status == "created"
     shop.assert_current(*PLAYED)
-    traces = {}
+    stops = set[str]()
+    with traced() as passed:
+        for job, row, is_mended in list_rows(shop):
+            for first in (True, False) if SOAK else (True,):
+                crashes = cycle((first, not first))
+                try:
+                    for place, crash in zip(row, crashes, strict=False):
+                        fail_at(shop, job, place, crash=crash)
+                    if is_mended:
+                        make_good(shop, job)
+                    shop.assert_current(job)
+                except BaseException as error:
+                    error.add_note(f"{job} at {row}, {'a crash' if first else 'an error'} first, then in turn")
+                    raise
+            stops |= {place.name for place in row}
+    assert stops == set(passed)
+    assert stops | set(creation) | ELSEWHERE == known_points()
     for job in PLAYED:
-        shop.change(job)
-        with traced() as traces[job]:
-            assert lab.run(job).status == "updated"
-    passed = {name for trace in (*creation.values(), *traces.values()) for name in trace}
-    assert passed | ELSEWHERE == known_points()
-    cases = chosen({job: places(trace) for job, trace in traces.items()})
-    assert {place.name for _, place in cases} == {name for trace in traces.values() for name in trace}
-    for job, row in in_rows(cases):
-        for first in (True, False) if SOAK else (True,):
-            crashes = cycle((first, not first))
-            try:
-                for place, crash in zip(row, crashes, strict=False):
-                    fail_at(shop, job, place, crash=crash)
-                make_good(shop, job)
-            except BaseException as error:
-                error.add_note(f"{job} at {row}, {'a crash' if first else 'an error'} first, then in turn")
-                raise
-    assert [list_ways(lab, table) for table in (*TABLES, "sums")] == [{True}, {True}, {False}]
+        make_good(shop, job)
+    assert [list_ways(lab, table) for table in (*BY_POSITION, "sums")] == [{True}] * 3 + [{False}]
 
 
 def test_a_first_run_that_fails_around_its_commits_is_made_good(lab: Lab) -> None:
+    """It is made good from each state of the lake: the quarantine is there without the target, and both are there."""
     shop = open_shop(lab, "checked")
-    with traced() as trace:
-        lab.run("checked")
-    wanted = ("intent.after", "quarantine.before", "create.before", "create.after", "target.before", "outcome.before")
-    chosen = [place for place in places(trace) if SOAK or place.name in wanted]
-    assert len(chosen) >= 8, "the quarantine is created, then the target"
-    for number, place in enumerate(chosen):
+    wanted = [Place(name, hit) for hit in (1, 2) for name in ("create.before", "create.after")]
+    if SOAK:
+        with traced() as trace:
+            lab.run("checked")
+        wanted = places(trace)
+    for number, place in enumerate(wanted):
         for table in TABLES:
             shutil.rmtree(lab.path(table), ignore_errors=True)
-        stopped(lab, "checked", place, crash=number % 2 == 0)
+        stopped(lab, "checked", place, crash=number % 2 == 1)
+        assert SOAK or [lab.exists(table) for table in TABLES] == [number == 3, number > 0], place
         assert shop.found("checked") in ([], shop.expected("checked"))
-        if SOAK or any(map(lab.exists, TABLES)):  # else the next case's run is the next run
+        if SOAK or number % 2:
             make_good(shop, "checked")
-    make_good(shop, "checked")
 
 
 def test_a_first_run_that_ends_before_its_commit_leaves_no_file(lab: Lab) -> None:
     shop, folder = open_shop(lab, "offers"), Path(lab.path("offers"))
-    with traced() as trace:
-        lab.run("offers")
-    chosen = [place for place in places(trace) if place.name in ("draft.written", "create.before", "create.after")]
-    assert [place.name for place in chosen] == ["draft.written", "create.before", "create.after"]
-    for number, place in enumerate(chosen):
-        shutil.rmtree(folder)
-        stopped(lab, "offers", place, crash=number % 2 == 0)
-        assert folder.exists() == (place.name == "create.after")
-        make_good(shop, "offers")
+    for number, name in enumerate(("draft.written", "create.before", "create.after")):
+        stopped(lab, "offers", Place(name), crash=number % 2 == 0)
+        assert folder.exists() == (name == "create.after")
+    make_good(shop, "offers")
 
 
 def test_a_rewrite_that_fails_is_made_good(prepared: Prepared) -> None:
+    """Before and after the quarantine's rewrite and the target's, each with a definition of its own."""
     lab = prepared("checked once", run_checked)
     shop = Shop(lab, 0)
     shop.now = 1000
     job = lab.home / "jobs" / "checked.yml"
     text = job.read_text()
-
-    def redefine(bound: int) -> None:
-        job.write_text(f"{text}where: orders.id > -{bound}\n")
-
-    redefine(1)
-    with traced() as trace:
-        assert lab.run("checked", full_refresh=True).exit_code == 0
-    rewriting = [place for place in places(trace) if place.name.startswith("overwrite")]
-    assert len(rewriting) == 4, "before and after, quarantine and target"
-    for number, place in enumerate(rewriting):
-        redefine(2 + number)
+    places = [Place(f"overwrite.{when}", hit) for hit in (1, 2) for when in ("before", "after")]
+    for number, place in enumerate(places):
+        job.write_text(f"{text}where: orders.id > -{number + 1}\n")
         shop.change("checked")
-        stopped(lab, "checked", place, crash=number % 2 == 0, full_refresh=True)
+        stopped(lab, "checked", place, crash=number % 2 == 1, full_refresh=True)
         if SOAK or number % 2:
             assert lab.run("checked", full_refresh=True).exit_code == 0
             shop.assert_current("checked")
 
 
 def test_a_feed_that_is_switched_on_survives_failures_around_it(lab: Lab) -> None:
-    shop = open_shop(lab, "lookup")
-    lab.run("lookup")
-    lab.job("job: reader\nsources:\n  l: {table: lookup, key: value}\nfrom: l\ntarget: {table: reader}\n")
+    shop = open_shop(lab, "plain")
+    lab.run("plain")
+    lab.job("job: reader\nsources:\n  p: {table: plain, key: id}\nfrom: p\ntarget: {table: reader}\n")
     for name in ("feed.before", "feed.after"):
-        shop.change("lookup")
+        shop.change("plain")
         with pytest.raises(Crash), hooked(crash_on(name)):
-            lab.run("lookup")
-    assert lab.run_all("lookup", "reader").exit_code == 0
-    shop.assert_current("lookup")
-    assert shop.found("reader") == shop.expected("lookup")
+            lab.run("plain")
+    assert lab.run_all("plain", "reader").exit_code == 0
+    shop.assert_current("plain")
+    assert shop.found("reader") == shop.expected("plain")
 
 
 def crash_after_quarantine(lab: Lab) -> None:
