@@ -16,7 +16,7 @@ import enrich
 from enrich.report.models import build_schema
 from kit.lab import Lab, Prepared
 from kit.project import ROOT, hold_nulls
-from scenarios.conftest import run_consents
+from scenarios.conftest import open_consents
 from upgrade.project import JOBS
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ def files(lab: Lab) -> set[Path]:
 
 
 def run_diffed(lab: Lab) -> None:
-    run_consents(lab)
+    open_consents(lab)
     lab.job(JOB)
-    assert lab.run(full_refresh=True).exit_code == 0
+    assert lab.run().exit_code == 0
 
 
 @pytest.fixture
