@@ -92,8 +92,6 @@ def test_until_then_catch_up_then_replay(history: Lab) -> None:
     assert (replay.mode, replay.status, replay.exit_code) == ("replay", "unchanged", 0)
     assert (window.start, window.to, window.changes, replay.counts.affected_keys) == (1, 5, 2, 2)
     assert replay.target_version == version
-    whole = lab.run(since="beginning", until="0m")
-    assert (whole.status, whole.counts.affected_keys, whole.target_version) == ("unchanged", 4, version)
     assert_promise(lab)
 
 
@@ -144,9 +142,7 @@ def test_a_gap_up_to_the_latest_version_is_recorded(history: Lab) -> None:
         "consents": [[1, 3]],
         "accounts": [[1, 5]],
     }
-    lab.put("accounts", account("u4", "4@example.com"))  # 6
-    later = lab.run()
-    assert (later.sources["accounts"].start, later.sources["accounts"].to, later.counts.affected_keys) == (5, 6, 1)
+    assert {alias: mark["to"] for alias, mark in recorded(lab)["sources"].items()} == {"consents": 3, "accounts": 5}
 
 
 def test_until_holds_for_what_the_same_run_writes_but_not_at_a_first_run(consents: Lab) -> None:
