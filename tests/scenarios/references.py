@@ -72,8 +72,14 @@ join:
   merchants: {kind: foreign_key, on: products.merchant, how: full}
   countries: {kind: foreign_key, on: merchants.country}
   tags: {kind: list, elements: products.tags}
-select: {id: products.id, merchant_id: merchants.id, name: merchants.name, country: countries.name, tags: tags}
-where: coalesce(merchants.name, '') != 'hidden'
+select:
+  id: products.id
+  title: products.title
+  merchant_id: merchants.id
+  merchant: merchants.name
+  country: countries.name
+  tags: tags
+where: coalesce(merchants.name, '') != 'hidden' AND coalesce(products.price, 1) > 0
 target: {table: shelf}
 expectations: shelf
 """
