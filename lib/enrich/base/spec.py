@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -67,19 +68,14 @@ def name_partners(alias: str) -> str:
     return f"__enrich_partners_{alias}"
 
 
-def name_left_key(count: int) -> list[str]:
-    """Return the columns of the left key: ``__enrich_k0 ..``."""
-    return [f"__enrich_k{i}" for i in range(count)]
+def name_parts_of(letter: str, count: int) -> list[str]:
+    """Return the columns of so many parts, of a key for instance: ``__enrich_k0 ..``."""
+    return [f"{PREFIX}{letter}{i}" for i in range(count)]
 
 
-def name_right_key(count: int) -> list[str]:
-    """Return the columns of the lookup's key in a row without left side, or in a pair: ``__enrich_r0 ..``."""
-    return [f"__enrich_r{i}" for i in range(count)]
-
-
-def name_reference(count: int) -> list[str]:
-    """Return the columns of a referenced key: ``__enrich_j0 ..``."""
-    return [f"__enrich_j{i}" for i in range(count)]
+name_left_key = partial(name_parts_of, "k")
+name_right_key = partial(name_parts_of, "r")  # the lookup's key in a row without left side, or in a pair
+name_reference = partial(name_parts_of, "j")  # a referenced key
 
 
 @dataclass(frozen=True)

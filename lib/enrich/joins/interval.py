@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -52,14 +53,8 @@ _DAY = 86_400_000_000
 _DIGITS = 38  # the most that a decimal has
 
 
-def name_wanted(count: int) -> list[str]:
-    """Return the columns of what a row matches by: ``__enrich_f0 ..``."""
-    return [f"__enrich_f{i}" for i in range(count)]
-
-
-def name_matched(count: int) -> list[str]:
-    """Return the columns of what a lookup's row is matched by: ``__enrich_m0 ..``."""
-    return [f"__enrich_m{i}" for i in range(count)]
+name_wanted = partial(specs.name_parts_of, "f")  # what a row matches by
+name_matched = partial(specs.name_parts_of, "m")  # what a lookup's row is matched by
 
 
 @dataclass(frozen=True)
