@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.answers.inspection import show_proof
 from enrich.base import context, hints
-from enrich.base.errors import Blocked, ConfigError, DriftError, EnrichError, HistoryError, Locked, find_gravest
+from enrich.base.errors import Blocked, ConfigError, DriftError, EnrichError, HistoryError, Locked
 from enrich.base.failures import EXPECTATIONS, require_extra
-from enrich.base.result import FAILED, LOCKED, UPDATED, Proof, Shown, State, name_deployment, show_jobs
+from enrich.base.result import FAILED, LOCKED, UPDATED, Proof, ShownJobs, State, name_deployment
 from enrich.base.rowforms import write_row
 from enrich.base.schemas import find
 from enrich.base.spec import FAILED_COLUMN, quote
@@ -137,22 +137,17 @@ class Check:
 
 
 @dataclass(frozen=True, repr=False)
-class VerifyResult(Shown):
-    """What one ``enrich verify`` found."""
+class VerifyResult(ShownJobs):
+    """What one ``enrich verify`` found; its exit code is 0 when all are equal or repaired, 6 when one differs."""
 
     run_id: str
     deployment: str
     jobs: tuple[Check, ...] = ()
 
-    @property
-    def exit_code(self) -> int:
-        """The most serious exit code of the jobs: 0 when all are equal or repaired, 6 when one differs."""
-        return find_gravest([job.exit_code for job in self.jobs])
-
     def summarise(self) -> tuple[str, list[dict[str, object]]]:
         """Return how the comparison ended, and its jobs."""
         line = f"verify {self.run_id}, deployment {self.deployment}: exit {self.exit_code}, jobs {len(self.jobs)}"
-        return line, show_jobs(self.jobs, "job", "status", "error")
+        return line, self.show_jobs("job", "status", "error")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich verify --output json``."""

@@ -86,9 +86,19 @@ def _escape(cell: object) -> str:
     return "" if cell is None else escape(show_text(str(cell)))
 
 
-def show_jobs(jobs: Sequence[Any], *names: str) -> list[dict[str, object]]:
-    """Return a row for each job, with some of its attributes."""
-    return [{name: getattr(job, name) for name in names} for job in jobs]
+class ShownJobs(Shown):
+    """What became of several jobs."""
+
+    jobs: Sequence[Any]
+
+    @property
+    def exit_code(self) -> int:
+        """The most serious of the exit codes of the jobs."""
+        return find_gravest(job.exit_code for job in self.jobs)
+
+    def show_jobs(self, *names: str) -> list[dict[str, object]]:
+        """Return a row for each job, with some of its attributes."""
+        return [{name: getattr(job, name) for name in names} for job in self.jobs]
 
 
 class Told:
@@ -440,7 +450,7 @@ def name_deployment(name: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True, repr=False)
-class RunResult(Shown, Told):
+class RunResult(ShownJobs, Told):
     """What one run did.
 
     Attributes:
@@ -453,11 +463,6 @@ class RunResult(Shown, Told):
     deployment: str
     jobs: tuple[JobResult, ...] = ()
     dry_run: bool = False
-
-    @property
-    def exit_code(self) -> int:
-        """The most serious exit code of the jobs."""
-        return find_gravest(job.exit_code for job in self.jobs)
 
     def summarise(self) -> tuple[str, list[dict[str, object]]]:
         """Return how the run ended, and its jobs."""

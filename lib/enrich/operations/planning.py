@@ -14,10 +14,10 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from enrich.base import hints, result
-from enrich.base.errors import Blocked, find_gravest, format_bytes
+from enrich.base.errors import Blocked, format_bytes
 from enrich.base.failures import SPARK, require_extra
 from enrich.base.names import identify
-from enrich.base.result import BLOCKED, Extent, JobResult, Shown, SourceWindow, Told, name_deployment, show_jobs
+from enrich.base.result import BLOCKED, Extent, JobResult, ShownJobs, SourceWindow, Told, name_deployment
 from enrich.base.spec import list_sharing, quote
 from enrich.base.suites import TARGET
 from enrich.delta import extents, forecasts, tables
@@ -103,21 +103,16 @@ class JobPlan(Told):
 
 
 @dataclass(frozen=True, repr=False)
-class PlanResult(Shown):
+class PlanResult(ShownJobs):
     """What one ``enrich plan`` found."""
 
     deployment: str
     jobs: tuple[JobPlan, ...] = ()
 
-    @property
-    def exit_code(self) -> int:
-        """The most serious of the exit codes that the jobs would end with."""
-        return find_gravest([job.exit_code for job in self.jobs])
-
     def summarise(self) -> tuple[str, list[dict[str, object]]]:
         """Return whether there is something to do, and the jobs."""
         line = f"plan, deployment {self.deployment}: {sum(job.has_work for job in self.jobs)} of {len(self.jobs)} jobs"
-        return f"{line} have work", show_jobs(self.jobs, "job", "mode", "has_work", "affected_keys", "refused")
+        return f"{line} have work", self.show_jobs("job", "mode", "has_work", "affected_keys", "refused")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich plan --output json``."""
