@@ -245,7 +245,7 @@ def test_columns_of_another_writer_become_the_sources(gaining: Lab) -> None:
 def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
     gaining: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decision, "_take_all", lambda as_it_is, *_: as_it_is)
+    monkeypatch.setattr(decision, "take_all", lambda as_it_is, *_: as_it_is)
     change: Callable[..., Any] = lambda plan, **how: plan if how == {"anew": True} else replace(plan, **how)  # noqa: E731
     monkeypatch.setattr(decision, "replace", change)
     gain(gaining)

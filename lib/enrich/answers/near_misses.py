@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from enrich.answers.opened_job import Inquiry, answer_inside
 from enrich.answers.reasons import JoinKeys, KeyReport, Suggestion
 from enrich.base.errors import ConfigError
-from enrich.base.result import SourceWindow
 from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, list_sharing, name_reference
 from enrich.base.words import suggest
 from enrich.frames.columns import add_up, aggregate, name_parts
@@ -26,8 +25,8 @@ from enrich.frames.join import find_references
 from enrich.frames.normalise import normalise
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
-from enrich.progress.decision import make_plan
-from enrich.progress.plan import FULL_REFRESH, Options
+from enrich.progress.decision import take_all
+from enrich.progress.plan import Options
 from enrich.project.models import Job
 from enrich.project.project import Project
 from enrich.project.querynames import list_sources
@@ -112,9 +111,7 @@ def doctor_keys(
         raise ConfigError(f"job {job!r} has no join {join!r}", hint=suggest(join, known.join))
     if not known.join:
         return KeyReport(job, known.file, ())
-    opened = workplace.open_job(known)
-    versions = {each: SourceWindow(None, table.version) for each, table in opened.tables.items()}
-    plan = make_plan(opened, FULL_REFRESH, versions)
+    plan = take_all(workplace.open_job(known))
 
     def answer(run: Inquiry) -> KeyReport:
         wanted = [step for step in run.plan.spec.steps if join in (None, step.alias)]

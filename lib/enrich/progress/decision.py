@@ -66,21 +66,21 @@ def decide_plan(opened: OpenJob) -> Plan:
     """
     target, spec = opened.target, opened.spec
     if target.table is None:
-        return _take_all(opened, BOOTSTRAP)
+        return take_all(opened, BOOTSTRAP)
     if opened.options.full_refresh:
-        return _take_all(opened)
+        return take_all(opened)
     cursor = _require_key(opened)
     if target.others:
         raise describe_drift(opened.job.job, target.others)
     continuity.check(cursor, opened.definition, opened.tables)
     if continuity.find_reshaped(cursor, spec):
-        return _take_all(opened)  # every list is computed anew, its elements in their new shape
+        return take_all(opened)  # every list is computed anew, its elements in their new shape
     if not spec.remembers and continuity.find_recast(cursor, opened.tables):
-        return _take_all(opened)  # what CHAR fills with blanks is other values, of rows that no feed names
+        return take_all(opened)  # what CHAR fills with blanks is other values, of rows that no feed names
     apart = continuity.find_apart(target, cursor, opened.tables)
     if apart is None:  # nobody knows what the quarantine contains
         try:
-            return _take_all(opened)
+            return take_all(opened)
         except HistoryError as refused:
             name, hint = opened.job.job, f"run `{hints.repair(opened.job.job)}`"
             if target.quarantine is None:
@@ -90,7 +90,7 @@ def decide_plan(opened: OpenJob) -> Plan:
                 f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
             ) from refused
     if apart and spec.right_step is not None:
-        return _take_all(opened)  # a row of the lookup comes and goes with references of then, which no feed tells
+        return take_all(opened)  # a row of the lookup comes and goes with references of then, which no feed tells
     return _take_changes(opened, cursor, apart)
 
 
@@ -138,12 +138,12 @@ def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -
             hint=f"run `{hints.refresh(plan.job.job)}`, which writes them again",
         )
     if outgrown:
-        return replace(_take_all(plan), outgrown=True, rewrites=True)
+        return replace(take_all(plan), outgrown=True, rewrites=True)
     if plan.everything or not adopts:
         return plan
     # A column that becomes the job's may have another writer's values, or a DEFAULT's, in any row. A history is not
     # read from its beginning for that, which may be forgotten: what is recorded is compared.
-    return replace(plan, anew=True) if plan.spec.remembers else _take_all(plan)
+    return replace(plan, anew=True) if plan.spec.remembers else take_all(plan)
 
 
 def _outline(kind: DataType) -> object:
@@ -169,7 +169,7 @@ def decide_repair(opened: OpenJob) -> Plan:
             hint=f"run `{hints.run(name)}`, which computes them again",
         )
     versions = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
-    return make_plan(opened, REPAIR, versions, span=window.look_back(opened) if opened.spec.remembers else None)
+    return _make_plan(opened, REPAIR, versions, span=window.look_back(opened) if opened.spec.remembers else None)
 
 
 def decide_comparison(opened: OpenJob) -> Plan:
@@ -183,7 +183,7 @@ def decide_comparison(opened: OpenJob) -> Plan:
         cursor.definition,
         tables,
     )
-    return replace(_take_all(opened), mode=REPAIR, rewrites=False, has_copies=True)
+    return replace(take_all(opened), mode=REPAIR, rewrites=False, has_copies=True)
 
 
 def require_target(opened: OpenJob) -> TableState:
@@ -205,7 +205,7 @@ def _require_key(opened: OpenJob) -> Cursor:
     return cursor
 
 
-def make_plan(
+def _make_plan(
     opened: OpenJob,
     mode: str,
     versions: Mapping[str, SourceWindow],
@@ -236,10 +236,10 @@ def _keeps(opened: OpenJob) -> bool:
     return tuple(table.columns) == tuple(spec.columns) and clusters <= measured <= keys | clusters
 
 
-def _take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:
+def take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:
     """Compute all keys anew; a HistoryError where that would forget versions that a history's target has."""
     versions = {alias: SourceWindow(None, table.version) for alias, table in opened.tables.items()}
-    return make_plan(opened, mode, versions, span=window.begin(opened) if opened.spec.remembers else None)
+    return _make_plan(opened, mode, versions, span=window.begin(opened) if opened.spec.remembers else None)
 
 
 def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -> Plan:
@@ -275,7 +275,7 @@ def _take_changes(opened: OpenJob, cursor: Cursor, apart: Mapping[str, Range]) -
     elif remembers:
         alias = opened.spec.driving
         span, versions[alias] = window.go_on(opened, versions[alias], again.get(alias, ()))
-    return replace(make_plan(opened, mode, versions, again=again, span=span), anew=remembers and bool(apart))
+    return replace(_make_plan(opened, mode, versions, again=again, span=span), anew=remembers and bool(apart))
 
 
 def require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor:
