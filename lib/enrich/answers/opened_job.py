@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.answers.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
@@ -26,9 +26,6 @@ from enrich.progress.plan import Options, Plan
 from enrich.project.models import Job
 from enrich.project.project import Project
 from enrich.steps.run import Run
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 Answer = TypeVar("Answer")
 

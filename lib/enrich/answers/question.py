@@ -304,8 +304,7 @@ def _ask_writer(
     if {*names} != {*side.identity} or not {*wanted.normalise} <= {*spec.sources[spec.driving].normalise}:
         return Chains()
     parts = [F.col(names[name]).alias(part) for name, part in zip(side.identity, side.names, strict=True)]
-    named = references.select(*parts, ROWS)
-    keys = run.keep(named.groupBy(*side.names).agg(F.sum(ROWS).alias(ROWS)))
+    keys = run.keep(references.select(*parts, ROWS).groupBy(*side.names).agg(F.sum(ROWS).alias(ROWS)))
     affected = opened_job.build_affected(run, side, keys.select(*side.names))
     asked = evidence.list_questions(run, side, affected)
     judged = {rule.label: rule.columns for rule in (run.plan.suite.row_rules if run.plan.suite else ())}
@@ -357,7 +356,6 @@ def _ask_writer(
 
 
 def _link(run: Run, column: str | None, reason: Reason) -> Link:
-    """Return what a job says, with the table that its reason is about."""
     source = run.plan.job.sources.get(reason.source or "")
     return Link(run.plan.spec.job, column, reason, None if source is None else source.table)
 

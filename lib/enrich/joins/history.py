@@ -232,8 +232,7 @@ def _refuse_forgotten(spec: HistorySpec, version: int) -> HistoryError:
 def _list_times(run: Run, times: Mapping[int, int]) -> DataFrame:
     """Return ``COMMIT`` and ``FROM`` of commits."""
     text = json.dumps([[version, at] for version, at in times.items()])
-    pair = F.explode(F.from_json(F.lit(text), "array<array<bigint>>")).alias("pair")
-    found = run.session.range(1).select(pair)
+    found = run.session.range(1).select(F.explode(F.from_json(F.lit(text), "array<array<bigint>>")).alias("pair"))
     return found.select(F.col("pair")[0].alias(COMMIT), F.timestamp_millis(F.col("pair")[1]).alias(FROM))
 
 

@@ -185,7 +185,6 @@ class End(Model):
 
 
 def _wrap_column(value: Any) -> Any:
-    """Return a column's name as a mapping."""
     return value if isinstance(value, dict) else {"column": value}
 
 

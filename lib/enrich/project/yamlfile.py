@@ -240,7 +240,6 @@ class _Reader:
         return entries
 
     def check_properties(self, event: Any, line: int) -> None:
-        """Refuse anchors and tags."""
         if event.anchor is not None:
             self.fault(f"anchor &{event.anchor}: anchors are not allowed", line)
         if event.tag is not None:

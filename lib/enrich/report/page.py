@@ -94,7 +94,6 @@ def show(value: Any) -> Any:
 
 
 def _tell_runs(job: JobReport) -> Table:
-    """Return the history, the latest run first."""
     header = ("ended", "status", "mode", "inserted", "updated", "deleted", "newly quarantined", "seconds", "error")
     rows = []
     for run in reversed(job.runs):
@@ -218,7 +217,6 @@ def format_junit(report: Report) -> str:
 
 
 def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
-    """Yield what the table and the run say of a rule."""
     if now is not None and now.failed is not None:
         since = f" since {format_since(now)}" if now.since else ""
         yield f"table now: {format_number(now.failed)} of {format_number(now.checked)} rows fail{since}"

@@ -46,7 +46,6 @@ class Closed(Exception):
     """Rules have closed the gate: nothing may be written."""
 
     def __init__(self, result: JobResult, findings: Sequence[Finding]) -> None:
-        """Note what is known of the run by then, and what has closed the gate."""
         self.result = result
         self.findings = findings
         super().__init__(", ".join(dict.fromkeys(each.expectation for each in findings)))

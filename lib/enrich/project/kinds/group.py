@@ -195,8 +195,7 @@ class Group(JobSyntax):
         shown = [f"{text} AS {spell_name(cell.name)}" for text, cell in zip(spec.texts, spec.cells, strict=True)]
         where = [] if spec.where is None else [f"WHERE {spec.where}"]
         table = f"FROM {name_table(sources, spec.driving)}"
-        lines = ["SELECT " + ",\n       ".join(shown), table, *where, f"GROUP BY {', '.join(spec.by)}"]
-        return "\n".join(lines)
+        return "\n".join(["SELECT " + ",\n       ".join(shown), table, *where, f"GROUP BY {', '.join(spec.by)}"])
 
     def write_rows_query(self, spec: GroupSpec, table: str, version: int) -> str | None:
         """Write the query of the rows that make a group; parameters, named as the target's columns, are its key."""

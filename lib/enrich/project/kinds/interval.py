@@ -40,12 +40,11 @@ class Interval(JoinSyntax):
         check_list(draft, join, "match", ("join", alias))
         has = f"'match' has {format_count(len(match), 'column')}"
         check_references(draft, alias, join, len(match), "column of 'match'", has)
-        if "between" in join and bounds is not None:
-            if not isinstance(bounds, list):
-                draft.fault("'between' must be a list of two bounds: [-1h, 24h]", "join", alias, "between")
-            else:
-                for message in find_bound_faults(bounds):
-                    draft.fault(message, "join", alias, "between")
+        if isinstance(bounds, list):
+            for message in find_bound_faults(bounds):
+                draft.fault(message, "join", alias, "between")
+        elif bounds is not None:
+            draft.fault("'between' must be a list of two bounds: [-1h, 24h]", "join", alias, "between")
         # What the other joins of the job cannot be; the first interval join says it.
         joins = [(name, each) for name, each in draft.joins.items() if isinstance(each.get("kind"), str)]
         near = [name for name, each in joins if each["kind"] == Interval.name]

@@ -31,10 +31,7 @@ class MirrorSpec(WithoutJoins):
         """The target's key: the value columns."""
         return self.value
 
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The same."""
-        return self.value
+    key_columns = identity
 
     @property
     def columns(self) -> tuple[str, ...]:
