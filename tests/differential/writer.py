@@ -16,6 +16,7 @@ from differential import acts, alterations, log, reader
 from differential.alterations import Alteration
 from differential.columns import DOMAINS, render, render_key
 from differential.spec import Row, Table
+from kit.commits import note_files
 
 STYLES = ("merge", "merge", "merge", "overwrite", "delete_append", "rewrite_rows")
 Change = tuple[str, Row | None]
@@ -107,8 +108,10 @@ class SourceWriter:
         return {rid: believed.get(rid) for rid in rids if believed.get(rid) is not self.rows.get(rid)}
 
     def remember(self) -> None:
-        """Note what the latest version holds."""
+        """Note what the latest version holds; of every second one also in its log, as Spark does."""
         self.past[self.version] = list(self.rows.values())
+        if self.version % 2:
+            note_files(Path(self.path))
 
     def lay_out(self) -> None:
         """Write all rows with other partition columns, if that is due."""

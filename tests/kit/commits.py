@@ -33,6 +33,39 @@ def edit_commit(table: Path, version: int, kind: str, **told: Any) -> None:
     rewrite_commit(table, version, lambda action: {k: v | told if k == kind else v for k, v in action.items()})
 
 
+def note_files(table: Path) -> None:
+    """Note beside the latest commit which files the table has, as Spark does: a run lists them by it, without a job.
+
+    Nothing is noted where a commit has gone.
+    """
+    found: dict[str, Any] = {}
+    files: dict[str, dict[str, Any]] = {}
+    *_, last = commits = sorted((table / "_delta_log").glob("*[0-9].json"))
+    texts = [file.read_text("utf-8").splitlines() for file in commits]
+    if len(commits) <= int(last.stem) or not all(texts):
+        return
+    for action in [json.loads(line) for lines in texts for line in lines]:
+        ((kind, told),) = action.items()
+        found[kind] = told
+        if kind in ("add", "remove"):
+            files.pop(told["path"], None)
+        if kind == "add":
+            files[told["path"]] = told | {"dataChange": False}
+    note = {
+        "txnId": str(found["commitInfo"]["timestamp"]),  # for want of an id, what that commit alone says of itself
+        "tableSizeBytes": sum(each["size"] for each in files.values()),
+        "numFiles": len(files),
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "setTransactions": [],
+        "domainMetadata": [],
+        "metadata": found["metaData"],
+        "protocol": found["protocol"],
+        "allFiles": list(files.values()),
+    }
+    last.with_suffix(".crc").write_text(json.dumps(note))
+
+
 def date_commit(table: Path, version: int, at: float) -> None:
     """Let a commit tell another time, in milliseconds since 1970."""
     edit_commit(table, version, "commitInfo", timestamp=int(at))

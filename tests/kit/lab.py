@@ -14,6 +14,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 import enrich
 from enrich.base.result import JobResult
+from kit.commits import note_files
 from kit.project import CONF, suite, write_project
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Lab:
         """Create a source with its change feed on."""
         self.keys[name] = key
         DeltaTable.create(self.path(name), pa.schema(list(columns.items())), configuration=FEED)
+        self._note(name)
         if found := list(rows):
             self.put(name, *found)
 
@@ -78,20 +80,27 @@ class Lab:
         data, key = pa.Table.from_pylist(list(rows), schema=self.schema(name)), self.keys[name]
         merge = DeltaTable(self.path(name)).merge(data, f"t.{key} = s.{key}", source_alias="s", target_alias="t")
         merge.when_matched_update_all().when_not_matched_insert_all().execute()
+        self._note(name)
 
     def append(self, name: str, *rows: Row) -> None:
         """Append rows, whatever their key."""
         from deltalake import write_deltalake
 
         write_deltalake(self.path(name), pa.Table.from_pylist(list(rows), schema=self.schema(name)), mode="append")
+        self._note(name)
 
     def change(self, name: str, predicate: str, **values: str) -> None:
         """Give rows the values of SQL expressions."""
         DeltaTable(self.path(name)).update(values, predicate=predicate)
+        self._note(name)
 
     def drop(self, name: str, predicate: str) -> None:
         """Delete rows."""
         DeltaTable(self.path(name)).delete(predicate)
+        self._note(name)
+
+    def _note(self, name: str) -> None:
+        note_files(Path(self.path(name)))
 
     def rows(self, name: str, version: int | None = None) -> Rows:
         """Return a table's rows, now or at a version, sorted as text."""
