@@ -47,8 +47,10 @@ def measure_commit(uri: str, version: int) -> Extent:
     return Extent(count, sum(each.get("size") or 0 for each in files) + sum(each["sizeInBytes"] for each in written))
 
 
-def find_need(uri: str, limits: Optimize) -> str | None:
-    """Return why a table's files should be put together, with the limit; None when they need not be."""
+def find_need(uri: str, limits: Optimize | None) -> str | None:
+    """Return why a table's files should be put together after a commit, with the limit; None when they need not be."""
+    if limits is None or not limits.after_commit:
+        return None
     small = measure_table(uri, SMALL_FILE).files
     return f"{small} small files (small_files is {limits.small_files})" if small >= limits.small_files else None
 

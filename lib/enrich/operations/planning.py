@@ -269,9 +269,7 @@ def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | Non
 def _foresee_upkeep(plan: Plan) -> str | None:
     """Return why a run that writes rows would run OPTIMIZE, going by the files that the target has now."""
     table = plan.target.table
-    if table is None or plan.optimize is None or not plan.optimize.after_commit:
-        return None
-    return extents.find_need(table.uri, plan.optimize)
+    return None if table is None else extents.find_need(table.uri, plan.optimize)
 
 
 def foresee_reads(
@@ -286,7 +284,6 @@ def foresee_reads(
     there = extents.measure_table(target.uri) if target is not None else Extent()
     whole = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
     sizes = {**whole}
-
     measure_share = cache(lambda alias, names: _find_share(plan.tables[alias], names))
     used = {alias: tuple(source.columns) for alias, source in spec.sources.items()}
     feeds = {} if plan.everything else {alias: _measure_feed(plan, alias, sizes[alias]) for alias in plan.window}

@@ -233,17 +233,15 @@ def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobRe
 
     The rows are committed by then: whatever goes wrong here is a warning (ADR 21).
     """
-    uri, limits = plan.place.uri, plan.optimize
+    uri = plan.place.uri
     if result.strategy not in (MERGE, APPEND) or result.written is None or uri is None:
         return result
-    if limits is None or not limits.after_commit:
-        return result
     try:
-        from enrich.delta import upkeep
-
-        why = extents.find_need(uri, limits)
+        why = extents.find_need(uri, plan.optimize)
         if why is None:
             return result
+        from enrich.delta import upkeep
+
         started = time.monotonic()
         log.info("%s: OPTIMIZE of the target: %s", result.job, why)
         done = upkeep.optimize_table(session, uri, (plan.run_id, result.job), why)
