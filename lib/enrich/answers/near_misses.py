@@ -111,13 +111,12 @@ def doctor_keys(
         raise ConfigError(f"job {job!r} has no join {join!r}", hint=suggest(join, known.join))
     if not known.join:
         return KeyReport(job, known.file, ())
-    plan = take_all(workplace.open_job(known))
 
     def answer(run: Inquiry) -> KeyReport:
         wanted = [step for step in run.plan.spec.steps if join in (None, step.alias)]
         return KeyReport(job, known.file, tuple(_examine_join(run, step, show_keys=show_keys) for step in wanted))
 
-    return answer_inside(workplace, plan, answer)
+    return answer_inside(workplace, take_all(workplace.open_job(known)), answer)
 
 
 def _examine_join(run: Run, step: Step, *, show_keys: bool) -> JoinKeys:

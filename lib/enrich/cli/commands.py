@@ -464,8 +464,7 @@ def load(call: Call, /, *, table: str, paths: tuple[str, ...], key: list[str], d
     elif not asked["complete"]:
         raise click.UsageError("--max-delete goes with --complete: without it nothing is deleted")
     project, how = call.load_project(needs_jobs=False), DumpOptions(**asked)
-    check = process.stop_if_interrupted
-    found = enrich.load(project, table, paths, key=key, options=how, dry_run=dry_run, check=check)
+    found = enrich.load(project, table, paths, key=key, options=how, dry_run=dry_run, check=process.stop_if_interrupted)
     if found.status == REFUSED:
         process.say_error(f"{table}: {found.error}")
     for each in found.warnings if found.status != REFUSED else ():

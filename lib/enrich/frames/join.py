@@ -292,8 +292,7 @@ def look_up(sources: Sources, step: Step, affected: Affected | None, parts: int)
     if affected is None or step.alias not in sources.large:
         return lookup
     if step.alias not in sources.narrowed:
-        names = name_reference(parts)
-        keys = F.broadcast(find_references(sources, step, affected).select(*names).distinct())
+        keys = F.broadcast(find_references(sources, step, affected).select(*name_reference(parts)).distinct())
         found = sources.frame_of(step.alias, [n for n in lookup.columns if n != step.alias], keys, {})
         sources.narrowed[step.alias] = sources.keep(found)
     return sources.narrowed[step.alias]

@@ -102,9 +102,8 @@ def count_derived(rows: DataFrame, source: SourceSpec) -> tuple[int, int]:
 
     Of a log, count the keys, and those of which several events have the greatest order, and other contents.
     """
-    groups = _group_rows(rows, source)
     one = F.lit(1) if source.latest is not None else F.col(_COUNT)
-    looked_at, marked = aggregate(groups, F.sum(one), F.sum(F.when(F.col(_MARKED), one)))
+    looked_at, marked = aggregate(_group_rows(rows, source), F.sum(one), F.sum(F.when(F.col(_MARKED), one)))
     return int(looked_at or 0), int(marked or 0)
 
 

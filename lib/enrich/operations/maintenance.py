@@ -129,9 +129,8 @@ class _Keeper:
             for role, place in ((TARGET, location), (QUARANTINE, find_quarantine(location))):
                 # With the job's lock: no run of it is planned on what goes.
                 lock = locks.hold_lock(project.state, job.job, self.workplace.run_id)
-                found = Upkeep(job.job, str(place), role)
                 with context.work_on(job.job):
-                    yield self._work(found, place, (self._optimize, self._vacuum), lock)
+                    yield self._work(Upkeep(job.job, str(place), role), place, (self._optimize, self._vacuum), lock)
         seen = self.workplace.list_tables_written(project.jobs)  # no job of the project writes what is left
         for table in [source.table for job in jobs for source in job.sources.values()] if sources else []:
             place = project.location(table)

@@ -110,13 +110,10 @@ def check_columns(job: str, schemas: Mapping[str, Mapping[str, DataType]], curso
                 raise RefreshNeeded(f"column {name!r} of source {alias!r} {was} the target was written", hint=hint)
 
 
-def find_recast(cursor: Cursor, tables: Mapping[str, TableState]) -> list[str]:
-    """Return the sources whose values Spark reads otherwise than when the target was written: as CHAR, or no more."""
-    return [
-        alias
-        for alias, mark in cursor.sources.items()
-        if any(mark.chars.get(name) != tables[alias].chars.get(name) for name in mark.columns)
-    ]
+def is_recast(cursor: Cursor, tables: Mapping[str, TableState]) -> bool:
+    """Tell whether Spark reads values otherwise than when the target was written: as CHAR, or no more."""
+    marks = [(mark, tables[alias].chars) for alias, mark in cursor.sources.items()]
+    return any(mark.chars.get(name) != chars.get(name) for mark, chars in marks for name in mark.columns)
 
 
 def fits(cursor: Cursor, spec: JobSpec) -> bool:

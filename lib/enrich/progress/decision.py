@@ -75,7 +75,7 @@ def decide_plan(opened: OpenJob) -> Plan:
     continuity.check(cursor, opened.definition, opened.tables)
     if continuity.find_reshaped(cursor, spec):
         return take_all(opened)  # every list is computed anew, its elements in their new shape
-    if not spec.remembers and continuity.find_recast(cursor, opened.tables):
+    if not spec.remembers and continuity.is_recast(cursor, opened.tables):
         return take_all(opened)  # what CHAR fills with blanks is other values, of rows that no feed names
     apart = continuity.find_apart(target, cursor, opened.tables)
     if apart is None:  # nobody knows what the quarantine contains

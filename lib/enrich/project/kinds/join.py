@@ -47,7 +47,6 @@ class Joins(JobSyntax):
 
         if not all(JOINS[step.kind].in_sql for step in spec.steps):
             return None
-
         members = [spec.driving]
         lines = [f"FROM {name_table(sources, spec.driving)}"]
         for step in spec.steps:
