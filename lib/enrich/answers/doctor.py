@@ -10,7 +10,7 @@ import math
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -72,11 +72,6 @@ class Checkup:
 def describe_fault(check: str, about: str, error: EnrichError) -> Diagnosis:
     """Return an error that a run would end with as what a check found."""
     return Diagnosis(check, FAULT, about, error.message, error.hint, error.exit_code)
-
-
-def settle(check: str, about: str, found: Iterable[Diagnosis], well: str) -> Iterator[Diagnosis]:
-    """Yield what a check found, or, where that is nothing, that all is well."""
-    yield from list(found) or [Diagnosis(check, OK, about, well)]
 
 
 def ask(check: str, about: str, need: Callable[[], object], well: str) -> Diagnosis:
@@ -187,7 +182,7 @@ def _check_job(
         "retention": "the sources keep their past for at least twice the job's longest pause",
     }
     for check, told in well.items():
-        yield from settle(check, job.job, (each for each in found if each.check == check), told)
+        yield from [each for each in found if each.check == check] or [Diagnosis(check, OK, job.job, told)]
     place = project.location(job.target.table)
     if isinstance(place, CatalogName):
         yield Diagnosis("target", UNKNOWN, job.job, "a catalog table: its log can only be read with Spark")
@@ -215,7 +210,7 @@ def _check_job(
             keys = sorted(known & {*measured}) or sorted(known)
             repair = tables.suggest_properties(uri, extents.list_statistics(keys))
             others.append(Diagnosis("statistics", ADVICE, uri, message, repair))
-    yield from settle("statistics", job.job, others, "no log shows values of columns that are no keys")
+    yield from others or [Diagnosis("statistics", OK, job.job, "no log shows values of columns that are no keys")]
 
 
 def _check_source(

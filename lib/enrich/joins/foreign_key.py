@@ -59,14 +59,13 @@ class ForeignKey(StepKind):
         rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
         rows = rows.drop("key") if spec.has_key else rows
         rows = rows.withColumn(SALT, join.spread_nulls(keys, wanted))
-        is_null = has_null(wanted)
         lookup = join.look_up(sources, step, affected, len(step.on))
         rows, found = self.search(rows, lookup, wanted)
         joined = join.join_spread(rows, lookup, are_equal(found, names))
         joined = joined.withColumn(step.alias, self.accept(step, F.col(wanted[-1])))
         matched = F.col(step.alias).isNotNull()
         judged = F.col(ALIVE) & F.col(spec.driving).isNotNull()
-        added = {name_partners(step.alias): join.count_partners(judged, judged & matched, judged & is_null)}
+        added = {name_partners(step.alias): join.count_partners(judged, judged & matched, judged & has_null(wanted))}
         if step.how in ("inner", "right"):
             added[ALIVE] = F.col(ALIVE) & matched
         return joined.withColumns(added).drop(*names, *wanted, *found, SALT)

@@ -145,8 +145,7 @@ class Interval(StepKind):
         rows = sources.keep(rows) if is_large else rows
         lookup = sources.frame(step.alias, name_right_key(len(sources.spec.sources[step.alias].key)))
         compared = zip([*matched, TIME], [*near.match, near.time], strict=True)
-        row = F.col(quote(step.alias))
-        lookup = lookup.withColumns({name: row.getField(column) for name, column in compared})
+        lookup = lookup.withColumns({name: F.col(quote(step.alias)).getField(column) for name, column in compared})
         joined = join_pairs(rows, lookup, step, large=is_large)
         if not step.keeps_right:
             return joined

@@ -247,7 +247,7 @@ def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | Non
             why = lacks if plan.outgrown else "the definition has changed"
             return Forecast(result.REWRITE, why, reads, there)
         why = "every row is computed and compared with the target"
-        return Forecast(result.COMPARE, why, reads, None, _foresee_upkeep(plan))
+        return Forecast(result.COMPARE, why, reads, None, extents.find_need(target.uri, plan.optimize))
     why = f"{', '.join(sorted(read))} must be read, too" if read else "the feeds hold all rows that are needed"
     explain = getattr(find_kind(plan.spec), "explain_reads", lambda _: None)
     why = ": ".join(filter(None, (why, explain(plan))))
@@ -262,14 +262,8 @@ def foresee(plan: Plan, changed: Changes | None = None, affected: Affected | Non
     if there.bytes <= extents.SMALL_TABLE:
         writes, marks = there, "the target is small: files with changed rows are written anew"
     is_worth = refresh is not None and refresh.bytes <= reads.bytes
-    upkeep = _foresee_upkeep(plan)
+    upkeep = None if target is None else extents.find_need(target.uri, plan.optimize)  # by the files of now
     return Forecast(result.MERGE, f"{why}; {marks}", reads, writes, upkeep, refresh if is_worth else None)
-
-
-def _foresee_upkeep(plan: Plan) -> str | None:
-    """Return why a run that writes rows would run OPTIMIZE, going by the files that the target has now."""
-    table = plan.target.table
-    return None if table is None else extents.find_need(table.uri, plan.optimize)
 
 
 def foresee_reads(

@@ -121,7 +121,6 @@ def _check_token(text: str, token: Token) -> None:
         raise ExpressionError(message, hint="double the quote, and write the character itself")
     plain = re.sub(r"\\(.)", lambda found: " " if found[1] in "0btnrZ" else found[1], token.text[1:-1])
     if is_relative_time(plain):
-        word = plain.strip().lower()
         raise ExpressionError(
-            f"{word!r} {locate(token.start)} is not allowed: Spark can read it as the time of the run"
+            f"{plain.strip().lower()!r} {locate(token.start)} is not allowed: Spark can read it as the time of the run"
         )
