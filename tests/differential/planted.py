@@ -180,10 +180,11 @@ def _latest_instead_of_pinned(patch: Patch, is_mine: Mine) -> None:
 
     def around(snapshot: Any, session: Any, uri: str, version: int, columns: Any, **how: Any) -> DataFrame:
         found: DataFrame = snapshot(session, uri, version, columns, **how)
-        wrong = _SNAPSHOT(session, uri, tables.read_state(uri).version, columns, **how)
+        wrong = _SNAPSHOT(session, uri, tables.read_state(uri).version, columns, like=how.get("like"))
         return _mixed(found, wrong, is_mine, F.col(quote(columns[0])))
 
-    wrap(patch, reads, "read_snapshot", around)
+    for way in ("read_snapshot", "read_files"):
+        wrap(patch, reads, way, around)
 
 
 def _joining(alias: str, how: str) -> Plant:
