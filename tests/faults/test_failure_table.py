@@ -175,6 +175,8 @@ def test_a_used_column_is_dropped_and_added_again(lab: Lab) -> None:
     lab.run()
     sql(lab, f"ALTER TABLE {{}} SET TBLPROPERTIES ({MAPPED})")
     assert lab.run().status == "unchanged"
+    sql(lab, "UPDATE {} SET name = 'newer' WHERE id = 1")
+    assert "compared" not in lab.run().sources["items"].to_dict()
     for column in ("name", "place.zip"):
         sql(lab, f"ALTER TABLE {{}} DROP COLUMN {column}")
         sql(lab, f"ALTER TABLE {{}} ADD COLUMNS ({column} string)")

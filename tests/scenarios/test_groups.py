@@ -272,10 +272,12 @@ GROUP BY g"""
         f"job: zeros\nsources: {{facts: {{table: facts, key: id}}}}\nquery: |\n  {text}\ntarget: {{table: zeros}}\n"
     )
     assert lab.run("zeros").status == "created"
-    lab.put("facts", {"id": 1, "g": "a", "x": -0.0})
-    assert lab.run("zeros").exit_code == 0
-    (row,) = [each for each in lab.rows("zeros") if each["g"] == "a"]
-    assert (row["least"], row["most"], row["every"]) == ("-0.0", "-0.0", "[0.0]")  # as Spark's DISTINCT has it
+    for sign in (-1.0, 1.0):
+        lab.put("facts", {"id": 1, "g": "a", "x": sign * 0.0})
+        assert lab.run("zeros").exit_code == 0
+        (row,) = [each for each in lab.rows("zeros") if each["g"] == "a"]
+        zero = str(sign * 0.0)
+        assert (row["least"], row["most"], row["every"]) == (zero, zero, "[0.0]")  # as Spark's DISTINCT has it
 
 
 def test_a_sum_that_overflows_is_named(shop: Lab) -> None:
@@ -334,3 +336,7 @@ def test_no_group_moves_over_a_gap(cheap: Lab) -> None:
     cheap.put("orders", order(9, "a", "1.00", 4, "y"))
     assert cheap.run("revenue").error is None
     assert shown(cheap)["a"][:2] == ("5", "9.50")
+    assert cheap.run("revenue", since="beginning").error is None
+    cheap.put("orders", order(9, "a", "2.00", 4, "y"))
+    assert cheap.run("revenue").error is None
+    assert shown(cheap)["a"][:2] == ("5", "10.50")
