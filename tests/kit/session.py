@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 # Half the CPU seconds, for JVMs that run a few jobs. Without tiers the code cache is 48 MB by default, which thousands
 # of small queries overflow.
 _QUICKLY = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC"
-# A JVM that runs more than fifty jobs wins back what compiling better costs, for code that it runs very often. With the
-# JVM's own thresholds (5,000 calls instead of 80,000), the two compilers took a third of all CPU seconds.
-_WELL = (
-    "-XX:TieredStopAtLevel=4 -XX:Tier4InvocationThreshold=80000 -XX:Tier4MinInvocationThreshold=12000"
-    " -XX:Tier4CompileThreshold=240000 -XX:Tier4BackEdgeThreshold=640000"
-)
 # Room for what hundreds of queries throw away: in a small heap that grows, every eighth second went into collecting it.
 _HEAP = "-Xms2g -Xmn1g -XX:MetaspaceSize=512m"
 
@@ -62,13 +56,16 @@ def small_session(*, for_long: bool = False) -> SparkSession:
         for_long: The session will run more than fifty jobs.
     """
     from enrich.project.models import Spark
+    from enrich.spark.fit import COMPILED_LATE
     from enrich.spark.session import get_session
 
     _remember_java_names()
+    # A JVM that runs more than fifty jobs wins back what compiling better costs, for code that it runs very often.
+    well = " ".join(("", "-XX:TieredStopAtLevel=4", *COMPILED_LATE)) if for_long else ""
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",
-        "spark.driver.extraJavaOptions": f"{_HEAP} {_WELL}" if for_long else _HEAP,
+        "spark.driver.extraJavaOptions": f"{_HEAP}{well}",
         # As `enrich` does it for small tables; pages of 64 MB made the collector work for a tenth of all CPU seconds.
         "spark.buffer.pageSize": "1m",
         "spark.sql.adaptive.enabled": "false",

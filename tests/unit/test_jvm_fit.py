@@ -46,7 +46,7 @@ def test_a_medium_run_compiles_its_queries():
 @pytest.mark.parametrize("size", [None, fit.QUICKLY_COMPILED])
 def test_a_large_run_and_one_of_unknown_size_are_compiled_well_and_collected_in_parallel(size):
     expected = {"spark.sql.shuffle.partitions": "48", ADAPTIVE_BY_CHANGE: "true"}
-    assert choose_fit(size, "local[16]", None) == Fit(("-XX:+UseParallelGC",), expected)
+    assert choose_fit(size, "local[16]", None) == Fit((*fit.COMPILED_LATE, "-XX:+UseParallelGC"), expected)
 
 
 @pytest.fixture
@@ -104,14 +104,14 @@ def test_the_jvm_gets_one_collector_only(given, monkeypatch):
     assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", given).options
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", given)
     assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", None).options
-    assert choose_fit(None, "local", None).options == ()
+    assert choose_fit(None, "local", None).options == fit.COMPILED_LATE
 
 
 @pytest.mark.parametrize("name", ["_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"])
 def test_a_collector_may_be_named_wherever_the_jvm_looks(name, monkeypatch):
-    assert choose_fit(None, "local", None).options == ("-XX:+UseParallelGC",)
+    assert choose_fit(None, "local", None).options == (*fit.COMPILED_LATE, "-XX:+UseParallelGC")
     monkeypatch.setenv(name, "-XX:+UseZGC")
-    assert choose_fit(None, "local", None).options == ()
+    assert choose_fit(None, "local", None).options == fit.COMPILED_LATE
 
 
 @pytest.mark.parametrize(("memory", "chosen"), [(2, "2048m"), (8, "2048m"), (16, "4096m"), (64, "8192m")])

@@ -22,6 +22,15 @@ QUICKLY_COMPILED = 256 * 2**20
 # The least and the most that a local Spark gets of a machine's memory, of which it gets a quarter.
 MEMORY = (2 * 2**30, 8 * 2**30)
 
+# What is called 5,000 times the JVM compiles once more, well; most of what plans a query is, and never wins that back.
+# The loops over millions of rows pass these numbers, too, in their first tenth of a second.
+COMPILED_LATE = (
+    "-XX:Tier4InvocationThreshold=80000",
+    "-XX:Tier4MinInvocationThreshold=12000",
+    "-XX:Tier4CompileThreshold=240000",
+    "-XX:Tier4BackEdgeThreshold=640000",
+)
+
 HASHED = ("spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold", "spark.sql.adaptive.advisoryPartitionSizeInBytes")
 """Up to which size adaptive execution hashes a shuffled partition instead of sorting it, and the size that it aims at;
 it hashes nothing where the second is larger."""
@@ -64,7 +73,7 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     collector = "-XX:+UseSerialGC"
     if size is None or size >= QUICKLY_COMPILED:
         # No pause is too long for a run: the fewest CPU seconds are right.
-        options, collector = [], "-XX:+UseParallelGC"
+        options, collector = [*COMPILED_LATE], "-XX:+UseParallelGC"
         conf = {partitions: str(max(4, _PARTITIONS_A_CORE * count_cores(master))), **adaptive}
     elif size >= INTERPRETED:
         conf = {partitions: str(max(4, count_cores(master))), **adaptive, **_SMALL_PAGES}
