@@ -74,6 +74,7 @@ def test_the_built_session_is_utc_small_and_knows_delta(spark, tmp_path):
     assert spark.conf.get("spark.ui.enabled") == "false"
     assert spark.conf.get("spark.ui.showConsoleProgress") == "false"
     assert spark.sparkContext.appName == "enrich"
+    assert spark._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString() == "OFF"
     spark.range(3).write.format("delta").save(str(tmp_path / "t"))
     assert spark.read.format("delta").load(str(tmp_path / "t")).count() == 3
 

@@ -291,6 +291,8 @@ def _choose_launch_settings(
         "-Xss4m",  # Spark walks an expression by recursion; the longest of a job file needs more than the usual 1 MB
         "-Duser.timezone=UTC",
         f'"-Dlog4j2.configurationFile={log4j}"',
+        # The usual one walks the stack for each logger, and Spark makes one with each rule that it applies to a plan.
+        "-Dlog4j2.contextSelector=org.apache.logging.log4j.core.selector.BasicContextSelector",
         f'"-Djava.io.tmpdir={temporary}"',
         f'"-XX:ErrorFile={temporary / "hs_err_pid%p.log"}"',
         "-XX:-CreateCoredumpOnCrash",
