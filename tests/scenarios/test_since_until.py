@@ -64,7 +64,7 @@ def history(joined: Lab) -> Lab:
     return joined
 
 
-def test_until_then_catch_up_then_replay(history: Lab) -> None:
+def test_until_then_catch_up_then_replay_and_widen(history: Lab) -> None:
     lab = history
     first = lab.run(until="accounts=v3")
     assert (first.mode, first.sources["accounts"].to, first.sources["consents"].to) == ("incremental", 3, 3)
@@ -94,10 +94,7 @@ def test_until_then_catch_up_then_replay(history: Lab) -> None:
     assert replay.target_version == version
     assert_promise(lab)
 
-
-def test_since_widens_and_brings_no_findings_of_its_own(history: Lab) -> None:
-    lab = history
-    lab.run()
+    # Beside later changes it widens the window, and brings no findings of its own.
     assert lab.run(since="consents=v3,accounts=v5").status == "unchanged"
     lab.put("consents", {"id": "u9", "ok": True})  # 4
     wide = lab.run(since="consents=v3,accounts=v1")
@@ -166,7 +163,6 @@ def test_until_holds_for_what_the_same_run_writes_but_not_at_a_first_run(consent
 def test_tables_that_keep_in_commit_timestamps(history: Lab) -> None:
     """Delta's own time of a commit, in sources and target; the clock that the commit info also holds is told apart."""
     lab = history
-    lab.run()
     on = "ALTER TABLE delta.`{}` SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"
     for name in (*SOURCES, "customers"):
         lab.spark.sql(on.format(lab.path(name)))

@@ -160,11 +160,6 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     rules = [rule.fingerprint for rule in enrich.load_project(lab.home).suites["mails"].rules]
     assert [json.loads(row["document"])["suite_rules"] for row in recorded] == [rules] * 3
 
-    lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
-    assert lab.run().status == "updated"
-    assert [row["id"] for row in lab.rows("customers__quarantine")] == [None]
-    assert len(lab.rows("customers")) == len(good) + 1
-
 
 def _runs(lab: Lab) -> Any:
     from enrich.delta.runs import RunsTable
@@ -403,7 +398,9 @@ def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -
     assert (found.status, found.target, found.quarantine.surplus) == ("repaired", Discrepancy(missing=1), 1)
     mended = verify(lab)
     assert (mended.quarantine, mended.to_dict()["quarantine_versions"]) == (NOTHING, {})
-    assert (lab.run().exit_code, {row["id"] for row in lab.rows("customers__quarantine")}) == (0, {None, "u1", "u3"})
+    lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
+    assert lab.run().status == "updated"
+    assert {row["id"] for row in lab.rows("customers__quarantine")} == {None, "u1"}
 
 
 def test_the_first_reader_of_a_target_is_planned_before_the_change_feed_is_on(joined: Lab) -> None:
