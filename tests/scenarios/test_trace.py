@@ -82,8 +82,8 @@ def test_a_key_is_found_until_nothing_has_it_any_more(joined: Lab, call: Call) -
     assert {table for table, what in places(found).items() if "row" in what} == {*SOURCES, *MADE}
 
     # Deleted at its sources, it leaves the targets; a history that ends keeps it, one that erases does not.
-    for table in SOURCES:
-        joined.spark.sql(f"DELETE FROM delta.`{joined.path(table)}` WHERE id = 'u1'")
+    joined.spark.sql(f"DELETE FROM delta.`{joined.path('accounts')}` WHERE id = 'u1'")
+    joined.drop("consents", "id = 'u1'")
     assert joined.run_all().exit_code == 0
     (kept,) = [each for each in trace(joined, "u1").places if each.what == "row"]
     assert (kept.table, kept.until) == ("past", None)
@@ -104,8 +104,8 @@ def test_a_key_is_found_until_nothing_has_it_any_more(joined: Lab, call: Call) -
     for table in (*SOURCES, *MADE):
         empty(joined, table)
     assert {what for each in places(trace(joined, "u1")).values() for what in each} == {"log"}
-    for table in SOURCES:
-        joined.spark.sql(f"UPDATE delta.`{joined.path(table)}` SET id = 'u9' WHERE id = 'u2'")
+    joined.spark.sql(f"UPDATE delta.`{joined.path('accounts')}` SET id = 'u9' WHERE id = 'u2'")
+    joined.change("consents", "id = 'u2'", id="'u9'")
     assert joined.run_all().exit_code == 0
     for table in (*SOURCES, *MADE):
         forget(joined, table)
