@@ -568,6 +568,12 @@ def test_another_writer_widens_a_column_of_the_target(kept: Lab) -> None:
     kept.put("items", item(1, "newer"))
     refused(kept, 5, "column 'id'", "another writer", "enrich run kept --full-refresh")
     assert kept.run(full_refresh=True).exit_code == 0
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "kept")
+    sql(kept, "ALTER TABLE {} ALTER COLUMN id TYPE decimal(20, 0)", "kept")
+    sql(kept, "ALTER TABLE {} DROP FEATURE typeWidening", "kept")  # its log does not say any more that it was narrower
+    kept.put("items", item(1, "newest"))
+    refused(kept, 5, "column 'id'", "another writer", "enrich run kept --full-refresh")
+    assert kept.run(full_refresh=True).exit_code == 0
     assert verify(load_project(kept.home), spark=kept.spark).exit_code == 0
 
 
@@ -708,6 +714,11 @@ def test_another_writer_writes_into_the_quarantine(gated: Lab) -> None:
     gated.put("items", item(1, "new"))
     assert sorted_out(gated).mode == "full_refresh"
     assert gated.run().status == "unchanged"
+    sql(gated, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", "kept__quarantine")
+    sql(gated, "ALTER TABLE {} ALTER COLUMN id TYPE decimal(20, 0)", "kept__quarantine")
+    gated.put("items", {**item(1, ""), "name": None})
+    assert (gated.run().mode, types(gated, "kept__quarantine")["id"]) == ("full_refresh", "int64")
+    assert verify(load_project(gated.home), spark=gated.spark).exit_code == 0
 
 
 def test_the_target_is_restored_and_its_quarantine_is_not(gated_twice: Lab) -> None:

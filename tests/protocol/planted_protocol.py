@@ -68,7 +68,7 @@ def ignore_numbers(patch: pytest.MonkeyPatch) -> None:
 
 def ignore_drift(patch: pytest.MonkeyPatch) -> None:
     """Go on over rows of other writers."""
-    patch.setattr(cursor, "list_changing", lambda *_: ())
+    patch.setattr(cursor, "list_changing", lambda *_, **__: ())
 
 
 def look_no_more(patch: pytest.MonkeyPatch) -> None:

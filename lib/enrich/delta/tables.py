@@ -321,8 +321,8 @@ def fingerprint(uri: str, version: int) -> str | None:
     return None if text is None else hashlib.sha256(text).hexdigest()[:16]
 
 
-def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
-    """Return whether a commit changed the values in some columns of a table, whatever it calls itself."""
+def changes_values(uri: str, version: int, columns: Sequence[str], *, types: bool = False) -> bool:
+    """Return whether a commit changed the values in some columns, whatever it calls itself, or their ``types``."""
     found = actions(uri, version)
     if found is None:
         return True
@@ -334,8 +334,11 @@ def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
     if before is None or after is None:
         return True
     # A column that is renamed or dropped takes its values with it, and no file comes or goes.
-    ours = {name.lower() for name in columns}
-    return any(after.layout.get(name) != there for name, there in before.layout.items() if name.lower() in ours)
+    ours = {name: there for name, there in before.layout.items() if name.lower() in {each.lower() for each in columns}}
+    return any(
+        after.layout.get(name) != there or (types and not keeps_values(before.columns[name], after.columns[name]))
+        for name, there in ours.items()
+    )
 
 
 def read_commits(log: DeltaTable) -> dict[int, int]:

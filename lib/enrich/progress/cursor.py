@@ -207,9 +207,9 @@ def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int]) 
     return tuple(version for version in range(bounds[1] - 1, bounds[0], -1) if version not in upkeep)
 
 
-def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:
-    """Return those of others' commits to a target that changed values in its columns."""
-    return tuple(version for version in others if changes_values(uri, version, columns))
+def list_changing(uri: str, others: Iterable[int], columns: Sequence[str], *, types: bool = False) -> tuple[int, ...]:
+    """Return those of others' commits to a table that changed values in its columns, or their ``types``."""
+    return tuple(version for version in others if changes_values(uri, version, columns, types=types))
 
 
 def read_run(entry: dict[str, Any]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
     present = found.quarantine_number if found is not None else None if walked.restored else number
     columns = (FAILED_COLUMN, *(found.columns if found is not None else ()))
-    is_edited = bool(cursor.list_changing(uri, walked.others, columns))
+    is_edited = bool(cursor.list_changing(uri, walked.others, columns, types=True))  # wide columns take no narrow rows
     return QuarantineState(table, number, present, found, walked.oldest, is_edited=is_edited)
 
 
