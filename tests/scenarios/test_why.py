@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
 import enrich
@@ -206,6 +207,34 @@ def test_rows_that_only_the_right_side_has(lake: Lab, told: dict[str, Why]) -> N
     with pytest.raises(enrich.ConfigError, match="no lookup-only row of 'merchants' with this key") as caught:
         ask(lake, "shelf", [{"merchant_id": "m1"}])
     assert caught.value.hint == "ask for the driving row, by its id"
+
+
+def test_what_a_chain_of_table_joins_keeps_says_nothing_of_what_was_found(
+    tmp_path: Path, interpreted: SparkSession
+) -> None:
+    lab, columns = Lab(tmp_path / "project", interpreted), {"id": pa.int64(), "v": pa.string()}
+    for name, keys in {"a": (1, 3, 5, 7), "b": (3, 6, 7), "c": (3, 5, 6, 7), "d": (2, 7)}.items():
+        lab.table(name, "id", columns, [{"id": key, "v": None if key == 7 else name} for key in keys])
+    lab.job(
+        f"job: chain\nsources: {{{', '.join(f'{name}: {{table: {name}, key: id}}' for name in 'abcd')}}}\n"
+        "query: |\n  SELECT coalesce(c.id, d.id) AS id, a.v AS a, b.v AS b, c.v AS c, d.v AS d\n"
+        "  FROM a JOIN b ON a.id = b.id RIGHT JOIN c ON a.id = c.id FULL JOIN d ON c.id = d.id\n"
+        "target: {table: chain}\n"
+    )
+    assert lab.run().exit_code == 0
+    found, said = explain(enrich.load_project(lab.home), "chain", [1, 2, 3, 5, 6, 7], spark=interpreted), {}
+    for key, answer in zip((1, 2, 3, 5, 6, 7), found, strict=True):
+        told = {"row": answer.row, **answer.columns}.items()
+        said[key] = {name: (reason.reason, reason.source) for name, reason in told if reason.reason != "matched"}
+    of_a, of_b, of_c, of_d = [("no_such_key", name) for name in "abcd"]
+    assert said == {
+        1: dict.fromkeys(("row", "id", "a", "b", "c", "d"), of_c),  # b would give it no row
+        2: {"a": of_a, "b": of_a, "c": of_c},
+        3: {"d": of_d},
+        5: {"a": of_b, "b": of_b, "d": of_d},
+        6: {"a": of_a, "b": of_a, "d": of_d},
+        7: {"a": ("value_null", "a"), **{name: ("value_null_in_lookup", name) for name in "bcd"}},
+    }
 
 
 def test_failing_rows(lake: Lab, told: dict[str, Why]) -> None:

@@ -142,21 +142,28 @@ def assume_reasons(spec: JobSpec, side: Side, asked: Sequence[str], driving: Rea
 
 
 def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
-    """Return the sources that a target column depends on, in the order of the joins."""
+    """Return the sources that a target column depends on, in the order of the joins; then again the last that it reads.
+
+    A right or full table join gives a row also to a key that the joins before it have removed or not met.
+    """
     if not spec.outputs:
         return [spec.driving]
     used = {path[0] for output in spec.outputs if output.name == column for path in output.paths}
     # What leads to the lookup on the left is not there in a row without left side, and not missed.
     ends = {each.alias for each in (() if side.right is None else spec.steps[: spec.steps.index(side.right)])}
-    sharing = [step for step in spec.steps if step.shares_key]
     for step in reversed(spec.steps):
         if step.alias in used and step != side.right:
             used |= step.reads - ends - {spec.driving}
-        if used & {"key", *[each.alias for each in sharing]}:
-            used |= {each.alias for each in sharing if each.keeps_right} - ends
     if side.right is not None and "key" in used:
         used.add(spec.driving)
-    return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]
+    order = [spec.driving, *[step.alias for step in spec.steps]]
+    read = [alias for alias in order if alias in used]
+    widening = [place for place, step in enumerate(spec.steps, 1) if step.shares_key and step.keeps_right]
+    for alias in read if widening and side.right is None else ():
+        first = max((place for place in widening if place <= order.index(alias)), default=0)
+        steps = spec.steps[max(first - 1, 0) :]
+        used |= {step.alias for step in steps if step.how in ("inner", "right")} | {*order[: first == 0]}
+    return [*[alias for alias in order if alias in used], *read[-1:]]
 
 
 def write_keys(rows: DataFrame, names: Sequence[str]) -> dict[str, Column]:

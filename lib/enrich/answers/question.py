@@ -187,9 +187,11 @@ def _list_needed(
     """Yield the sources without which there is no such row, in the order of the joins, with their reasons."""
     steps = spec.steps if side.right is None else spec.steps[spec.steps.index(side.right) + 1 :]
     is_widened = side.right is None and any(step.shares_key and step.keeps_right for step in steps)
+    # A right table join keeps its own rows alone, whatever stands before it.
+    last = max((place for place, step in enumerate(steps) if step.shares_key and step.how == "right"), default=0)
     if not is_widened:
         yield side.alias, lookups[side.alias]
-    for step in steps:
+    for step in steps[last:]:
         if (word := JOINS[step.kind].explain_removal(step, lookups[step.alias].reason)) is not None:
             yield step.alias, replace(lookups[step.alias], reason=word)
     if live is None:
