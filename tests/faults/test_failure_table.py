@@ -706,7 +706,7 @@ def test_the_quarantine_is_restored(gated_twice: Lab) -> None:
     assert gated_twice.run().status == "unchanged"
 
 
-def test_another_writer_writes_into_the_quarantine(gated: Lab) -> None:
+def test_another_writer_writes_into_the_quarantine_or_widens_a_column_of_it(gated: Lab) -> None:
     DeltaTable(gated.path("kept__quarantine")).delete("id = 3")
     for quick in (False, True):
         (found,) = verify(load_project(gated.home), quick=quick, spark=gated.spark).jobs

@@ -142,9 +142,10 @@ def assume_reasons(spec: JobSpec, side: Side, asked: Sequence[str], driving: Rea
 
 
 def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
-    """Return the sources that a target column depends on, in the order of the joins; then again the last that it reads.
+    """Return the sources that a target column depends on, in the order of the joins.
 
-    A right or full table join gives a row also to a key that the joins before it have removed or not met.
+    A right or full table join gives a row also to a key that the joins before it have removed or not met. The last
+    source that the column reads comes once more in the end: a null that no missing partner explains stands there.
     """
     if not spec.outputs:
         return [spec.driving]
@@ -160,9 +161,10 @@ def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
     read = [alias for alias in order if alias in used]
     widening = [place for place, step in enumerate(spec.steps, 1) if step.shares_key and step.keeps_right]
     for alias in read if widening and side.right is None else ():
+        # Of the joins up to where it is read, the last that gives rows to other keys: those before it remove nothing.
         first = max((place for place in widening if place <= order.index(alias)), default=0)
-        steps = spec.steps[max(first - 1, 0) :]
-        used |= {step.alias for step in steps if step.how in ("inner", "right")} | {*order[: first == 0]}
+        removing = [step.alias for step in spec.steps[max(first - 1, 0) :] if step.how in ("inner", "right")]
+        used.update(removing if first else [spec.driving, *removing])
     return [*[alias for alias in order if alias in used], *read[-1:]]
 
 
