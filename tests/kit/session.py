@@ -61,11 +61,11 @@ def small_session(*, for_long: bool = False) -> SparkSession:
 
     _remember_java_names()
     # A JVM that runs more than fifty jobs wins back what compiling better costs, for code that it runs very often.
-    well = " ".join(("", "-XX:TieredStopAtLevel=4", *COMPILED_LATE)) if for_long else ""
+    options = (_HEAP, "-XX:TieredStopAtLevel=4", *COMPILED_LATE) if for_long else (_HEAP,)
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",
-        "spark.driver.extraJavaOptions": f"{_HEAP}{well}",
+        "spark.driver.extraJavaOptions": " ".join(options),
         # As `enrich` does it for small tables; pages of 64 MB made the collector work for a tenth of all CPU seconds.
         "spark.buffer.pageSize": "1m",
         # The same for what is sent to tasks, 4 MB each time; and nothing of it leaves the process, nor does a shuffle.

@@ -398,9 +398,11 @@ def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -
     assert (found.status, found.target, found.quarantine.surplus) == ("repaired", Discrepancy(missing=1), 1)
     mended = verify(lab)
     assert (mended.quarantine, mended.to_dict()["quarantine_versions"]) == (NOTHING, {})
+    assert {row["id"] for row in lab.rows("customers__quarantine")} == {None, "u3"}
     lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
     assert lab.run().status == "updated"
     assert {row["id"] for row in lab.rows("customers__quarantine")} == {None, "u1"}
+    assert "u3" in {row["id"] for row in lab.rows("customers")}
 
 
 def test_the_first_reader_of_a_target_is_planned_before_the_change_feed_is_on(joined: Lab) -> None:

@@ -334,10 +334,11 @@ def changes_values(uri: str, version: int, columns: Sequence[str], *, types: boo
     if before is None or after is None:
         return True
     # A column that is renamed or dropped takes its values with it, and no file comes or goes.
-    ours = {name: there for name, there in before.layout.items() if name.lower() in {each.lower() for each in columns}}
+    ours = {name.lower() for name in columns}
     return any(
         after.layout.get(name) != there or (types and not keeps_values(before.columns[name], after.columns[name]))
-        for name, there in ours.items()
+        for name, there in before.layout.items()
+        if name.lower() in ours
     )
 
 

@@ -117,8 +117,7 @@ def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -
     adopts = bool(added) or any(name.lower() in beside - recorded for name in plan.spec.columns)
     remade = plan.mode == FULL_REFRESH and not continuity.is_ours(target, plan.definition)
     known = plan.compiled.kinds or plan.spec.sources[plan.spec.driving].columns
-    held = {name: there.get(name.lower(), known[name]) for name in plan.spec.columns if name in known}
-    wider = not all(keeps_values(kind, known[name]) for name, kind in held.items())
+    wider = not all(keeps_values(there[name.lower()], known[name]) for name in shared if name in known)
     may_differ = remade or table.is_widened or wider  # not by a job; DROP FEATURE forgets that it was
     if not adopts and not nested and not may_differ:
         return plan

@@ -23,7 +23,7 @@ QUICKLY_COMPILED = 256 * 2**20
 MEMORY = (2 * 2**30, 8 * 2**30)
 
 # What is called 5,000 times the JVM compiles once more, well; most of what plans a query is, and never wins that back.
-# The loops over millions of rows pass these numbers, too, in their first tenth of a second.
+# Loops over millions of rows soon pass these numbers, too.
 COMPILED_LATE = (
     "-XX:Tier4InvocationThreshold=80000",
     "-XX:Tier4MinInvocationThreshold=12000",
