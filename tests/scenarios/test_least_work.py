@@ -17,6 +17,7 @@ from enrich.frames import difference, join
 from enrich.frames.columns import Ranges, keep_in_ranges
 from enrich.joins import chain as chains
 from enrich.project.settings import FORCED
+from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE, PARTITIONS
 from enrich.steps import rows, run
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
@@ -70,6 +71,28 @@ def test_a_row_that_came_is_not_read_again(shop: Lab) -> None:
     assert (result.error, result.counts.updated) == (None, 2)
     assert {key: titles(shop)[key] for key in (1, 4)} == {1: ("new", "merchant 2"), 4: ("new, too", None)}
     assert not has_vectors(shop)
+
+
+def test_a_lookup_that_alone_has_changed_is_not_read_and_few_rows_are_shuffled_into_one_part(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count_tasks, told = run.Run.count_tasks, []
+
+    def listening(self: run.Run, count: int) -> str:
+        told.append(count_tasks(self, count))
+        return told[-1]
+
+    monkeypatch.setattr(run.Run, "count_tasks", listening)
+    shop.put("merchants", {"id": 2, "name": "renamed"})
+    shop.drop("merchants", "id = 1")
+    for file in files(shop, "merchants"):
+        file.rename(file.with_suffix(".gone"))
+    with hold_settings(shop.spark, {ADAPTIVE: "true", ADAPTIVE_BY_CHANGE: "true", PARTITIONS: "6"}):
+        result = shop.run()
+        assert [shop.spark.conf.get(each) for each in (ADAPTIVE, PARTITIONS)] == ["true", "6"]
+    assert (result.error, result.counts.updated) == (None, 4)
+    assert (set(told), result.state and result.state.lookups["merchants"].matched) == ({"1"}, 2)
+    assert [titles(shop)[key][1] for key in (1, 2, 3, 4, 5)] == [None, "renamed", None, None, "renamed"]
 
 
 def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -81,6 +81,7 @@ def test_changed_versions_reach_the_rows_until_the_next_version_and_no_others(in
         rows,
         interpreted.createDataFrame(now, "k string, t int"),
         interpreted.createDataFrame(changed, "k string, t int"),
+        lambda frame: frame,
     )
     refer = defaultdict(set)
     for row in found.collect():

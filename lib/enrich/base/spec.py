@@ -114,7 +114,7 @@ class Affected:
     known: Mapping[str, KnownRows] = field(default_factory=dict)
     # __enrich_k* and the driving source's struct, of rows that went: joined, they are the target's rows before.
     went: DataFrame | None = None
-    # Alias -> the rows of a large lookup that these may refer to, of those that a join has asked for.
+    # Alias -> the rows of a lookup that these may refer to, where they are at hand or a join has looked for them.
     narrowed: dict[str, DataFrame] = field(default_factory=dict)
 
     def has_few_places(self, width: int) -> bool:

@@ -424,6 +424,7 @@ class Told(NamedTuple):
     repartitioned: tuple[int, ...] = ()
     redefined: tuple[int, ...] = ()  # those that say what columns there are
     marks: bool = False  # whether one tells by deletion vectors alone which rows have gone
+    size: int = 0  # bytes of the files that it is read from, or more where some say nothing
 
     @property
     def is_whole(self) -> bool:
@@ -433,13 +434,15 @@ class Told(NamedTuple):
 
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
     """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, else the log's."""
-    lost, changed, redefined, before, marks = [], [], [], partitions, False
+    lost, changed, redefined, before, marks, size = [], [], [], partitions, False, 0
     for version in range(window[0] + 1, window[1] + 1):
-        found = actions(uri, version, "metaData", "add", "cdc")
+        found = actions(uri, version, "metaData", "add", "remove", "cdc")
         if found is None:
             lost.append(version)
         vectors = any((each.get("add") or {}).get(_VECTOR) for each in found or ())
-        marks = marks or (vectors and not any("cdc" in each for each in found or ()))
+        cdc = [each for each in found or () if "cdc" in each]
+        marks = marks or (vectors and not cdc)
+        size += sum((file or {}).get("size", 2**30) for each in cdc or found or () for file in each.values())
         for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
                 state = state_at(uri, version - 1)
@@ -449,7 +452,7 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
                 changed.append(version)
             before = now
             redefined.append(version)
-    return Told(tuple(lost), tuple(changed), tuple(redefined), marks)
+    return Told(tuple(lost), tuple(changed), tuple(redefined), marks, size)
 
 
 def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:

@@ -134,7 +134,7 @@ class Sources:
     large: frozenset[str] = frozenset()
     # Makes a frame that is used twice compute once, where that is no whole table.
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
-    # Alias -> the rows that affected rows may refer to, of large lookups that have been asked for.
+    # Alias -> the rows that affected rows may refer to, of lookups where they are at hand or have been looked for.
     narrowed: dict[str, DataFrame] = field(default_factory=dict)
     # Alias -> the rows of the table that a snapshot is derived from, of sources whose rows depend on others.
     tables: Mapping[str, DataFrame] = field(default_factory=dict)
@@ -289,7 +289,7 @@ def look_up(sources: Sources, step: Step, affected: Affected | None, parts: int)
     the rows twice, and no join waits until these are computed.
     """
     lookup = sources.frame(step.alias, name_reference(len(sources.spec.sources[step.alias].key)))
-    if affected is None or step.alias not in sources.large:
+    if affected is None or step.alias not in {*sources.large, *sources.narrowed}:
         return lookup
     if step.alias not in sources.narrowed:
         keys = F.broadcast(find_references(sources, step, affected).select(*name_reference(parts)).distinct())

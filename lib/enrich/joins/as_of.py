@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.spec import ENDED, GONE, MATCHED, TOO_EARLY, Step, name_reference
 from enrich.frames import join
-from enrich.frames.columns import are_equal, evaluate_where, pack_rows
+from enrich.frames.columns import Keep, are_equal, evaluate_where, pack_rows
 from enrich.frames.join import SALT, VERDICT, Sources, spread_nulls
 from enrich.joins.foreign_key import ForeignKey
 
@@ -54,7 +54,7 @@ class AsOf(ForeignKey):
     def find_dependent(self, sources: Sources, step: Step, keys: DataFrame, images: Iterable[DataFrame]) -> DataFrame:
         """Return the rows of whose moment the last version, of those that are there or have changed, has changed."""
         found, names = join.find_references(sources, step, carry=True), keys.columns
-        found = find_touched(found, sources.frame(step.alias, names).select(*names), keys)
+        found = find_touched(found, sources.frame(step.alias, names).select(*names), keys, sources.keep)
         return found.join(keys, on=names, how="left_semi").drop(*names)
 
     def ask(
@@ -147,7 +147,7 @@ def cut_into_pieces(versions: DataFrame, parts: Sequence[str], time: str) -> Dat
     return ranged.select(*parts, pieces.alias(_TIMES)).select(*parts, F.get(_TIMES, F.lit(0)).alias(_PIECE), _TIMES)
 
 
-def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> DataFrame:
+def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame, keep: Keep) -> DataFrame:
     """Find the rows that may have another partner than before because versions came, changed or went.
 
     A row has another partner only if the last of all versions until its moment, those that have gone among them, is one
@@ -159,7 +159,7 @@ def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> Da
     """
     names = changed.columns
     keys = changed.select(*names[:-1]).distinct()
-    versions = versions.unionByName(changed).distinct().join(keys, on=names[:-1], how="left_semi")
+    versions = keep(versions.unionByName(changed).distinct().join(keys, on=names[:-1], how="left_semi"))
     rows = rows.join(keys, on=names[:-1], how="left_semi").withColumn(SALT, F.lit(0))
     found = find_latest(rows, versions, names).drop(SALT, names[-1]).withColumnRenamed(LATEST, names[-1])
     return found.where(F.col(names[-1]).isNotNull())

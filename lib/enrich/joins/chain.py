@@ -47,7 +47,7 @@ from enrich.steps.source_changes import read_windows as read_changes  # noqa: F4
 
 def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
-    now, spec = run.now, run.now.spec
+    now, spec = replace(run.now, keep=run.keep), run.now.spec
     right = spec.right_step
     dependent = []
     for step in spec.steps:
@@ -60,7 +60,8 @@ def find_affected(run: Run, changed: Changes) -> Affected:
         come = find_moved_rows(now, changed, alias, come=True)
         if (known := find_known_rows(spec, alias, come, changed.differing, dependent)) is not None:
             at_hand[alias] = known
-    affected = Affected(left, known=at_hand)
+    narrowed = {step.alias: own for step in spec.steps if (own := _find_come(now, changed, step)) is not None}
+    affected = Affected(left, known=at_hand, narrowed=narrowed)
     if right is not None:
         find, own = now.kind_of(right).find_partners, changed.differing.get(spec.driving)
         partners = [found for at in (now, run.before) if (found := find(at, right, left, own)) is not None]
@@ -73,6 +74,23 @@ def find_affected(run: Run, changed: Changes) -> Affected:
     rows = {alias: run.now.affected_rows(alias, names, counted) for alias in specs.list_sharing(spec)}
     read = {alias for alias in rows if alias not in counted.known or counted.known[alias].others is not None}
     return replace(counted, known={a: KnownRows(run.keep(each), read=a in read) for a, each in rows.items()})
+
+
+def _find_come(now: Sources, changed: Changes, step: Step) -> DataFrame | None:
+    """Return all rows of a lookup that affected rows can refer to: those that came, where it alone has changed."""
+    is_alone = [*changed.differing] == [step.alias] and _refers_by_key(step)
+    come = find_moved_rows(now, changed, step.alias, come=True) if is_alone else None
+    return None if come is None else _pack_lookup(come, now.spec.sources[step.alias])
+
+
+def _refers_by_key(step: Step) -> bool:
+    """Tell whether a row that refers to a lookup names the whole key of one row."""
+    return find_step_kind(step).carries and step.at is None
+
+
+def _pack_lookup(rows: DataFrame, source: specs.SourceSpec) -> DataFrame:
+    """Return rows of a lookup that have a key as ``Sources.frame`` does."""
+    return pack_rows(rows.where(~lacks_value(source.key)), source, name_reference(len(source.key)))
 
 
 def _take_counts(spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
@@ -255,12 +273,14 @@ def list_reads(plan: Plan, moved: Mapping[str, bool]) -> Iterator[Read]:
     everything = plan.everything or right is not None or spec.interval_step is not None or plan.lacks_state
     if plan.everything and right is not None:  # once more for the rows of the lookup that no row refers to
         yield from ((alias, None) for alias in (spec.driving, right.alias))
-    for alias in specs.list_sharing(spec):
-        # What came in the window is at hand where nothing else makes a row of this source an affected one.
-        if everything or {*moved} != {alias} or spec.sources[alias].trusted or alias in plan.again:
+    lookups = [step for step in spec.steps if not step.shares_key]
+    sharing = specs.list_sharing(spec)
+    at_hand = {*sharing, *[step.alias for step in lookups if _refers_by_key(step)]} - {*plan.again}
+    for alias in (*sharing, *[step.alias for step in lookups]):
+        # What came in the window is at hand where nothing else makes a row an affected one.
+        if everything or {*moved} != {alias} or alias not in at_hand or spec.sources[alias].trusted:
             yield alias, None
-    for step in (each for each in spec.steps if not each.shares_key):
-        yield step.alias, None
+    for step in lookups:
         if step.alias in moved and not plan.everything:
             before = join.list_deciding_steps(spec, step)
             yield from ((each.alias, None) for each in before)
@@ -296,6 +316,9 @@ def _find_before(
     sources = run.sources_for(affected)
     names = name_left_key(len(spec.key_columns))
     sharing, snapshots, known, opened = specs.list_sharing(spec), dict(sources.snapshots), {}, False
+    narrowed = {alias: rows for alias, rows in sources.narrowed.items() if alias not in {step.alias for step in steps}}
+    # Rows referred to what they refer to, by the first join that may go otherwise, where they are what they were.
+    first = None if any(alias in sharing for alias in _list_moved(changed)) else steps[0].alias
     for alias in spec.sources:
         net = changed.net.get(alias)
         if net is None or not net.count:
@@ -313,17 +336,23 @@ def _find_before(
         else:
             key = spec.sources[alias].key
             parts = dict(zip(name_reference(len(key)), map(take_column, key), strict=True))
-            stayed = snapshots[alias].withColumns(parts)
             keys = F.broadcast(net.select_changed()) if run.are_few(net.count) else net.select_changed()
-            stayed = stayed.join(keys, on=[*parts], how="left_anti").drop(*parts)
+            if alias == first and alias in sources.narrowed:
+                stayed = sources.narrowed[alias].join(keys, on=[*parts], how="left_anti")
+                narrowed[alias] = stayed.unionByName(_pack_lookup(gone, spec.sources[alias]))
+                continue
+            stayed = snapshots[alias].withColumns(parts).join(keys, on=[*parts], how="left_anti").drop(*parts)
             snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
-    same = {alias: rows for alias, rows in sources.narrowed.items() if alias not in {step.alias for step in steps}}
-    return replace(sources, snapshots=snapshots, narrowed=same, tables={}), replace(affected, known=known), opened
+    return replace(sources, snapshots=snapshots, narrowed=narrowed, tables={}), replace(affected, known=known), opened
+
+
+def _list_moved(changed: Changes) -> set[str]:
+    return {alias for alias, net in changed.net.items() if net.count}
 
 
 def _list_touched(spec: JoinSpec, changed: Changes) -> list[Step]:
     """Return the joins that may go otherwise than before: those that see what has changed, or what these leave."""
-    moved = {alias for alias, net in changed.net.items() if net.count}
+    moved = _list_moved(changed)
     if moved & {*specs.list_sharing(spec)}:
         return list(spec.steps)
     touched: list[Step] = []

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
+from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE, PARTITIONS
 
 # Bytes of all tables below which it costs more to compile a query than to interpret it.
 INTERPRETED = 4 * 2**20
@@ -40,7 +40,7 @@ _PARTITIONS_A_CORE = 3
 _SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
 # One task for what fits into one; and a plan's description is its compiled code, of which there is none.
 _INTERPRETED = {
-    "spark.sql.shuffle.partitions": "1",
+    PARTITIONS: "1",
     "spark.sql.leafNodeDefaultParallelism": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -66,7 +66,7 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     """
     if master is None or not is_in_one_process(master):
         return Fit((), {})
-    partitions, adaptive = "spark.sql.shuffle.partitions", {ADAPTIVE_BY_CHANGE: "true"}
+    adaptive = {ADAPTIVE_BY_CHANGE: "true"}
     # Without the second compiler the room for code would be 48 MB, which thousands of small queries fill. In the small
     # heap that a JVM begins with, every eighth second goes into collecting what queries throw away.
     options = ["-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:NewSize=200m"]
@@ -74,9 +74,9 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     if size is None or size >= QUICKLY_COMPILED:
         # No pause is too long for a run: the fewest CPU seconds are right.
         options, collector = [*COMPILED_LATE], "-XX:+UseParallelGC"
-        conf = {partitions: str(max(4, _PARTITIONS_A_CORE * count_cores(master))), **adaptive}
+        conf = {PARTITIONS: str(max(4, _PARTITIONS_A_CORE * count_cores(master))), **adaptive}
     elif size >= INTERPRETED:
-        conf = {partitions: str(max(4, count_cores(master))), **adaptive, **_SMALL_PAGES}
+        conf = {PARTITIONS: str(max(4, count_cores(master))), **adaptive, **_SMALL_PAGES}
     else:
         conf = {ADAPTIVE: "false", **_INTERPRETED, **_SMALL_PAGES}
     if not _COLLECTOR.search(" ".join(filter(None, [given, *map(os.environ.get, _FROM_OUTSIDE)]))):

@@ -22,13 +22,14 @@ from enrich.frames.columns import lacks_value, unite
 from enrich.frames.difference import Identity
 from enrich.joins import find_step_kind
 from enrich.progress.plan import OpenJob, Plan
-from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
+from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE, PARTITIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 LARGE_LOOKUP = 2**20  # bytes from which on a lookup is filtered by what the affected rows refer to
 FEW = 100_000  # affected rows whose references are sent to every task, and that need no adaptive plans
+_ROWS_A_TASK = 20_000  # of few affected rows: for less, a task costs more than its work
 _FEW_FILES = 16  # files that are opened rather than asked for by Spark jobs, which cost more than a look at each
 _IN_A_LIST = 10  # references that a list is taken to have, which nobody has counted
 
@@ -45,20 +46,29 @@ class Run:
     publishes: bool = False  # whether what is computed is to be written
     draft: Draft | None = None  # the files of a target that is not there yet; they go when the run ends without it
     seconds: dict[str, float] = field(default_factory=dict)  # stage -> how long it took; fills as the stages end
-    adapts: bool = field(init=False)  # whether the number of rows that it is about chooses adaptive execution
+    adapts: bool = field(init=False)  # whether the number of rows that it is about chooses how Spark works
+    partitions: str = field(init=False)  # into which many rows are shuffled
 
     def __post_init__(self) -> None:
         conf = self.session.conf
         is_asked = conf.get(ADAPTIVE_BY_CHANGE, "false") == "true" and conf.get(ADAPTIVE, "true") == "true"
-        self.adapts = is_asked and not self.plan.everything
+        self.adapts, self.partitions = is_asked and not self.plan.everything, str(conf.get(PARTITIONS))
         if self.adapts:
-            self.cleanup.callback(self.session.conf.set, ADAPTIVE, "true")
-            self.expect_rows(0)
+            self.cleanup.enter_context(hold_settings(self.session, {ADAPTIVE: "false", PARTITIONS: self.partitions}))
 
     def expect_rows(self, count: int) -> None:
-        """Tell Spark by how many rows the next steps are about: few need no adaptive execution."""
+        """Tell Spark by how many rows the next steps are about: few need no adaptive execution, and few tasks."""
         if self.adapts:
             self.session.conf.set(ADAPTIVE, str(count > FEW).lower())
+            self.session.conf.set(PARTITIONS, self.count_tasks(count))
+
+    def count_tasks(self, rows: int) -> str:
+        """Return into how many parts Spark shall shuffle so many rows: few into no more than are worth a task.
+
+        But all rows are shuffled to tell which rows of a lookup no row refers to, and to count all partners.
+        """
+        is_whole = rows > FEW or self.adds_rows or self.plan.lacks_state or not self.adapts
+        return self.partitions if is_whole else str(min(int(self.partitions), 1 + rows // _ROWS_A_TASK))
 
     def are_few(self, count: int) -> bool:
         """Return whether affected rows are so few that what they refer to is sent to every task."""
@@ -70,8 +80,12 @@ class Run:
         A large lookup has been filtered by then, by keys that are broadcast all the same; but not where it adds rows.
         """
         few = affected is not None and self.are_few(affected.count)
-        adds = self.plan.spec.right_step is not None or self.plan.spec.interval_step is not None
-        return hold_settings(self.session, {BROADCAST: "-1"} if few and not adds else {})
+        return hold_settings(self.session, {BROADCAST: "-1"} if few and not self.adds_rows else {})
+
+    @property
+    def adds_rows(self) -> bool:
+        """Whether a join makes rows of its own, from a look at more than the affected ones."""
+        return self.plan.spec.right_step is not None or self.plan.spec.interval_step is not None
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""

@@ -29,6 +29,7 @@ from enrich.base.failures import find_lack, find_value_fault, is_damaged, is_gon
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import COMMIT, KEY_UNIQUE, WEIGHT, Affected, SourceSpec, name_inside, quote
 from enrich.delta import reads, tables
+from enrich.delta.sink import hold_settings
 from enrich.delta.tables import Told, find_damage
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
@@ -36,6 +37,7 @@ from enrich.frames.changes import NetChanges, RowCounts, Touched
 from enrich.frames.columns import Keep, count_with_ranges, drop_nulls, keep_in_ranges, lacks_value, unite
 from enrich.joins import find_kind
 from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
+from enrich.spark import PARTITIONS
 from enrich.steps.run import Run, build_finding, compute_once, measure
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+_BYTES_A_ROW = 50  # of a feed's files, where one task can have many rows
 FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 Netting = Callable[[DataFrame, SourceSpec, Keep], FeedResult]
 
@@ -223,7 +226,8 @@ def _read(run: Run, alias: str, window: tuple[int, int], by: Netting[FeedResult]
         try:
             net = commits.marks and by is net_changes.compute_net_changes
             feed = reads.read_change_feed(run.session, uri, window, names, net=net)
-            found = _follow(run, alias, feed, by)
+            with hold_settings(run.session, {PARTITIONS: run.count_tasks(commits.size // _BYTES_A_ROW)}):
+                found = _follow(run, alias, feed, by)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error) or find_value_fault(error):  # no snapshot could be read either
                 raise
