@@ -25,7 +25,6 @@ from enrich.base.suites import Condition, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
     from great_expectations.expectations.row_conditions import Condition as GxCondition
-    from great_expectations.validator.metrics_calculator import MetricsCalculator
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
@@ -120,7 +119,7 @@ class Bench:
 
         self.engine: Any = _build_engine_class()(spark=frame.sparkSession, persist=False)
         self.engine.load_batch_data("rows", frame)
-        self.calculator: MetricsCalculator = MetricsCalculator(self.engine, show_progress_bars=False)
+        self.calculator = MetricsCalculator(self.engine, show_progress_bars=False)
 
     def dependencies(self, expectation: Any) -> dict[str, Any]:
         """Return GX's metrics for one expectation, by name."""

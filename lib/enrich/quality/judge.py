@@ -218,11 +218,11 @@ class SuiteVerdict:
     """What a suite says about the staged rows."""
 
     # One per expectation, in the order of the suite; without verdict for those of ``open_rules``.
-    findings: tuple[Finding, ...]
-    closing: tuple[Finding, ...]  # the findings that close the gate; empty when the rows may be written
+    findings: tuple[Finding, ...] = ()
+    closing: tuple[Finding, ...] = ()  # the findings that close the gate; empty when the rows may be written
     # ``array<string>``: the quarantine rules that a staged row breaks, as ``<type>:<column>``; empty for a good row.
     # None when the suite has no quarantine rule.
-    reasons: Column | None
+    reasons: Column | None = None
     # What each row rule says about a row, by index, where it does not measure the rows first.
     labels: Mapping[int, Labels | gx.RuleError] = field(default_factory=dict)
     # Rules of scope ``target`` whose counts come from the state of the target: ``judge_state``.
@@ -251,7 +251,7 @@ def judge(
         Exception: What ``is_no_verdict`` says of: a full disk is no finding of a rule.
     """
     if not suite.rules:
-        return SuiteVerdict((), (), None)
+        return SuiteVerdict()
     kept = set() if whole else {rule.index for rule in suite.row_rules}
     open_rules = tuple(rule for rule in suite.rules if rule.judged_scope == TARGET and rule.index in kept)
     counted = [rule for rule in suite.rules if rule.spec.is_row and not rule.spec.verdict_only]
@@ -294,8 +294,8 @@ def judge(
 
 def judge_state(
     suite: Suite, verdict: SuiteVerdict, entries: Mapping[int, RuleState], scanned: Collection[int]
-) -> SuiteVerdict:
-    """Return a verdict that holds what ``open_rules`` say of the whole target as it would be published.
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return a verdict's findings, with what ``open_rules`` say of the whole target, and those that close the gate.
 
     ``entries`` are the state's entries as they would be, ``scanned`` the rules for which the target was read, by index.
     """
@@ -303,8 +303,7 @@ def judge_state(
     for rule in verdict.open_rules:
         judged = _judge_counts(rule, entries[rule.index], verdict.labels)
         found[rule.index] = replace(judged, scanned=rule.index in scanned)
-    findings, closing = _conclude(suite, found)
-    return replace(verdict, findings=findings, closing=closing)
+    return _conclude(suite, found)
 
 
 def _judge_counts(rule: SuiteRule, counts: RuleState, labels: Mapping[int, Labels | gx.RuleError]) -> Finding:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -18,28 +18,25 @@ from enrich.frames import changes, difference, join
 from enrich.frames.columns import aggregate
 from enrich.frames.difference import drop_affected
 from enrich.progress.plan import Plan
+from enrich.quality.judge import SuiteVerdict, judge, judge_state
 from enrich.steps.rows import Rows, select_live_rows
 from enrich.steps.run import Run, build_finding, identify_rows, measure, read_target
-
-if TYPE_CHECKING:
-    from enrich.quality.judge import SuiteVerdict
 
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Rows with their verdict, None without a suite."""
+    """Rows with their verdict, an empty one without a suite."""
 
     good: DataFrame  # the identity's columns and the target's columns, for the target
     bad: DataFrame | None  # the same and ``_failed``, for the quarantine; None when no rule quarantines
-    verdict: SuiteVerdict | None = None
+    verdict: SuiteVerdict = field(default_factory=SuiteVerdict)
     # What ``mark_rows`` counts over ``good``, where that is known already.
     tally: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def findings(self) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
         """What the suite finds, and what of it closes the gate; nothing while rules about the whole target are open."""
-        verdict = self.verdict
-        return ((), ()) if verdict is None or verdict.open_rules else (verdict.findings, verdict.closing)
+        return ((), ()) if self.verdict.open_rules else (self.verdict.findings, self.verdict.closing)
 
 
 class Closed(Exception):
@@ -48,7 +45,6 @@ class Closed(Exception):
     def __init__(self, result: JobResult, findings: Sequence[Finding]) -> None:
         self.result = result
         self.findings = findings
-        super().__init__(", ".join(dict.fromkeys(each.expectation for each in findings)))
 
 
 @dataclass(frozen=True)
@@ -187,8 +183,6 @@ def check_mass_change(run: Run, target: difference.Difference, *, compared: bool
 @measure("rules")
 def judge_rows(run: Run, rows: Rows, affected: Affected | None) -> JudgedRows:
     """Hold the affected rows against the job's suite, but for the rules about the whole target: ``judge_target``."""
-    from enrich.quality.judge import judge
-
     live = select_live_rows(run, rows.frame)
     suite = run.plan.judging_suite
     if suite is None:
@@ -214,13 +208,10 @@ def judge_target(
 
     ``scanned``: those for which the whole target was read. Returns what is found, and what of it closes the gate.
     """
-    from enrich.quality.judge import judge_state
-
-    suite, verdict = run.plan.judging_suite, judged.verdict
-    if suite is None or verdict is None or not verdict.open_rules:
+    suite = run.plan.judging_suite
+    if suite is None or not judged.verdict.open_rules:
         return (), ()
-    verdict = judge_state(suite, verdict, {each.index: each for each in entries}, scanned)
-    return verdict.findings, verdict.closing
+    return judge_state(suite, judged.verdict, {each.index: each for each in entries}, scanned)
 
 
 def build_published(run: Run, live: DataFrame, affected: Affected | None, reasons: Column | None) -> DataFrame:

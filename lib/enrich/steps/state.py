@@ -14,7 +14,7 @@ from functools import partial
 
 from pyspark.sql import Column, DataFrame
 
-from enrich.base.result import Lookups, LookupState, Proof, RuleState, State, add_proofs
+from enrich.base.result import Lookups, LookupState, RuleState, State, add_proofs
 from enrich.base.spec import Affected, quote
 from enrich.base.suites import list_uncounted
 from enrich.frames.columns import PARTS, hash_rows, mark_rows, read_proof
@@ -63,8 +63,7 @@ def count_target(
         return state, frozenset(each.index for each in state.rules)
     known = [each for each in recorded.rules if each.is_counted]
     images = () if target.is_empty else target.images
-    labels = judged.verdict.labels if judged.verdict is not None else None
-    added = _count(images, plan, known, labels=labels)[0] if images and known else {}
+    added = _count(images, plan, known, labels=judged.verdict.labels)[0] if images and known else {}
     kept = [_add(each, added[each.index]) if each.index in added else each for each in recorded.rules]
     before = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     nulls = {name: count + target.nulls[name] for name, count in before.items()}
@@ -74,12 +73,10 @@ def count_target(
 
 def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | None:
     """Return the state when all of it was counted while the rows were computed and judged."""
-    entries, said = list_uncounted(plan.suite), judged.verdict.counts if judged.verdict is not None else {}
+    entries, said = list_uncounted(plan.suite), judged.verdict.counts
     if not judged.tally or any(each.index not in said for each in entries):
         return None
-    nulls = {name: judged.tally[f"n{i}"] for i, name in enumerate(plan.spec.columns)}
-    rules = tuple(said[each.index] for each in entries)
-    return State(judged.tally["rows"], rules, lookups, nulls, _read_proof(judged.tally))
+    return _make_state(plan, judged.tally, plan.spec.columns, [said[each.index] for each in entries], lookups)
 
 
 def _add(recorded: RuleState, change: RuleState) -> RuleState:
@@ -122,13 +119,16 @@ def count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
         said, counts = _count([(rows, 1)], plan, entries, marks)
     else:  # and so no need for Great Expectations, which takes seconds to import
         said, counts = {}, count_marks([(rows, 1)], marks)
+    return _make_state(plan, counts, names, [said[each.index] for each in entries], lookups)
+
+
+def _make_state(
+    plan: Plan, counts: Mapping[str, int], names: Sequence[str], rules: Sequence[RuleState], lookups: Lookups
+) -> State:
+    """Return the state of rows from what ``mark_rows`` counts of columns ``names``; others are null in all rows."""
     nulls = {**dict.fromkeys(plan.spec.columns, counts["rows"]), **{n: counts[f"n{i}"] for i, n in enumerate(names)}}
-    return State(counts["rows"], tuple(said[each.index] for each in entries), lookups, nulls, _read_proof(counts))
-
-
-def _read_proof(counts: Mapping[str, int]) -> Proof | None:
-    """Return the proof of rows from what ``mark_rows`` counts."""
-    return read_proof(counts["rows"], [counts[f"h{i}"] for i in range(len(PARTS)) if f"h{i}" in counts])
+    proof = read_proof(counts["rows"], [counts[f"h{i}"] for i in range(len(PARTS)) if f"h{i}" in counts])
+    return State(counts["rows"], tuple(rules), lookups, nulls, proof)
 
 
 def _count(

@@ -198,9 +198,9 @@ def test_uniqueness_is_judged_over_the_target_and_row_rules_over_the_changed_row
     verdict = run(changed, suite, people)
     assert [rule.index for rule in verdict.open_rules] == [3]
     # The rule about all rows is judged by the state, without the rows.
-    verdict = judge_state(suite, verdict, {3: RuleState(3, 10, 1)}, set())
-    assert [f.index for f in verdict.closing] == [0, 3, 5]
-    assert [(f.checked, f.failed, f.success) for f in verdict.findings] == [
+    findings, closing = judge_state(suite, verdict, {3: RuleState(3, 10, 1)}, set())
+    assert [f.index for f in closing] == [0, 3, 5]
+    assert [(f.checked, f.failed, f.success) for f in findings] == [
         (9, 2, False),
         (2, 0, True),
         (2, 0, True),
