@@ -80,8 +80,9 @@ def write_draft(
     None where that cannot be done, and nothing is left of it.
     """
     jvm: Any = session._jvm
-    delta, uri = jvm.org.apache.spark.sql.delta, str(table.uri)
-    if os.environ.get("DATABRICKS_RUNTIME_VERSION") or not isinstance(delta.commands.WriteIntoDelta, JavaClass):
+    delta, uri = jvm.org.apache.spark.sql.delta, table.uri
+    is_other = os.environ.get("DATABRICKS_RUNTIME_VERSION") or not isinstance(delta.commands.WriteIntoDelta, JavaClass)
+    if is_other or uri is None:
         return None
     log, before = delta.DeltaLog.forTable(session._jsparkSession, uri), _list_parts(uri)
     try:
@@ -107,16 +108,14 @@ def _write(session: SparkSession, log: Any, table: NewTable, rows: DataFrame) ->
     jvm: Any = session._jvm
     spark, nothing, some = session._jsparkSession, jvm.scala.Option.empty(), jvm.scala.Some
     delta, make_map = jvm.org.apache.spark.sql.delta, jvm.org.apache.spark.api.python.PythonUtils.toScalaMap
-    properties, clusters = jvm.java.util.HashMap(), nothing
-    for name, value in table.properties.items():
-        properties.put(name, value)
+    properties, clusters = {**table.properties}, nothing
     if "" in table.comments:
-        properties.put("comment", table.comments[""])
+        properties["comment"] = table.comments[""]
     if table.cluster_by:
         names = make_sequence(jvm, *map(quote, table.cluster_by))
         clusters = some(delta.skipping.clustering.temp.ClusterBySpec.fromColumnNames(names))
-        properties.put("delta.feature.clustering", "supported")
-    options = delta.DeltaOptions(make_map(jvm.java.util.HashMap()), spark.sessionState().conf())
+        properties["delta.feature.clustering"] = "supported"
+    options = delta.DeltaOptions(make_map({}), spark.sessionState().conf())
     transaction, mode = log.startTransaction(nothing, nothing), jvm.org.apache.spark.sql.SaveMode.ErrorIfExists
     writer = delta.commands.WriteIntoDelta(
         log, mode, options, make_sequence(jvm), make_map(properties), rows._jdf, nothing, nothing, False

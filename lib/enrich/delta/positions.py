@@ -10,7 +10,7 @@ uses MERGE. ``open_table`` decides.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from pyspark.sql import types as T
 from enrich.base.errors import Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, POSITIONAL, VECTOR_COLUMNS
+from enrich.base.schemas import walk_parts
 from enrich.base.spec import FILE, OPERATION, ROW, WAS, quote
 from enrich.delta.reads import make_sequence
 from enrich.delta.tables import CHANGE_FEED, VECTORS
@@ -37,7 +38,7 @@ _KNOWN = frozenset(
     | {"vacuumProtocolCheck", "inCommitTimestamp", "allowColumnDefaults"}
 )
 """Features of tables that ask nothing more of a writer of rows than Delta's own transaction does."""
-_HARMLESS = ("comment", "delta.columnMapping.", "delta.typeChanges")
+_HARMLESS = ("comment", "delta.columnMapping.", "delta.typeChanges", "__COLLATIONS")
 """What may be noted of a column: anything else may be a rule by which Delta fills or cuts its values."""
 
 
@@ -99,17 +100,9 @@ def _find_other_columns(schema: T.StructType, rows: DataFrame, names: set[str]) 
         return "it has other columns than its rows"
     if theirs.keys() & {*MERGE_COLUMNS, *FEED_COLUMNS, *VECTOR_COLUMNS}:
         return "it has a column that Delta has itself"
-    rules = {rule for each in _list_fields(schema) for rule in each.metadata if not rule.startswith(_HARMLESS)}
+    parts = [part for column in schema.jsonValue()["fields"] for _, part in walk_parts(column)]
+    rules = {rule for each in parts for rule in each.get("metadata", ()) if not rule.startswith(_HARMLESS)}
     return f"it has columns with {min(rules)}" if rules else None
-
-
-def _list_fields(kind: T.DataType) -> Iterator[T.StructField]:
-    if isinstance(kind, T.StructType):
-        for each in kind.fields:
-            yield each
-            yield from _list_fields(each.dataType)
-    for name in ("elementType", "keyType", "valueType"):
-        yield from _list_fields(getattr(kind, name)) if hasattr(kind, name) else ()
 
 
 class OtherClasses(Exception):
@@ -211,10 +204,9 @@ def _count_rows(session: SparkSession, changed: Changed) -> Any:
         "numTargetRowsDeleted": changed.replaced - updated,
         "numTargetRowsCopied": 0,
     }
-    metrics = jvm.java.util.HashMap()
     context: Any = session._jsparkSession.sparkContext()
-    for name, count in counts.items():
-        metric = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric(context, name)
-        metric.set(count)
-        metrics.put(name, metric)
+    create = jvm.org.apache.spark.sql.execution.metric.SQLMetrics.createMetric
+    metrics = {name: create(context, name) for name in counts}
+    for name, metric in metrics.items():
+        metric.set(counts[name])
     return jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(metrics)

@@ -126,13 +126,9 @@ def _take_columns(rows: DataFrame, columns: Sequence[str], like: DataFrame | Non
 
 def fit_rows(rows: DataFrame, kinds: Mapping[str, T.DataType]) -> DataFrame:
     """Return rows whose structs have the fields of other types, by their names; those that they lack are null."""
-    have = {each.name: each.dataType for each in rows.schema.fields}
-    other = {name: kind for name, kind in have.items() if name in kinds and _has_other_fields(kind, kinds[name])}
-    if not other:
-        return rows
-    columns = {name: F.col(quote(name)) for name in have}
-    fitted = {name: give_fields(columns[name], kind, kinds[name]) for name, kind in other.items()}
-    return rows.select(*[fitted.get(name, column).alias(name) for name, column in columns.items()])
+    wanted = [T.StructField(name, kinds[name]) for name in rows.columns if name in kinds]
+    fitted = fit_columns(rows.schema.fields, wanted, "")
+    return rows.withColumns(fitted) if fitted else rows
 
 
 def fit_columns(stored: Iterable[T.StructField], wanted: Iterable[T.StructField], prefix: str) -> dict[str, Column]:
@@ -231,10 +227,7 @@ def forget_past(frame: DataFrame) -> DataFrame:
 
 def make_sequence(jvm: Any, *values: Any) -> Any:
     """Return values as a sequence of Scala's."""
-    found = jvm.java.util.ArrayList()
-    for each in values:
-        found.add(each)
-    return jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
+    return jvm.org.apache.spark.api.python.PythonUtils.toSeq([*values])
 
 
 def _read_behind(

@@ -309,8 +309,6 @@ def draft_table(
     session: SparkSession, table: NewTable, rows: DataFrame, observed: Sequence[Observation]
 ) -> Draft | None:
     """Write the files of a table that does not exist; None where ``create_table`` has to do all of it."""
-    if table.uri is None:
-        return None
     return drafts.write_draft(session, table, _drop_metadata(rows, table.comments), observed)
 
 
