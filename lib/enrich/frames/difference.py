@@ -242,9 +242,8 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         found = _count_copies(found, names) if has_copies else found
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
     found = found.withColumn(_STEPS, F.expr(_LIST_STEPS)).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
-    remembers = remember is not None and table is not None
-    new_nulls = []
-    for name in columns if remembers else ():  # by how many rows it is null in more new rows than in old ones
+    new_nulls = []  # by how many rows each column is null in more new rows than in old ones
+    for name in columns if remember is not None and table is not None else ():
         now = " AND ".join([quote(_NEW) + " IS NOT NULL", quote(_NEW, name) + " IS NULL"])
         before = " AND ".join([quote(_THERE) + " > 0", quote(_WAS, name) + " IS NULL"])
         new_nulls.append(" - ".join([call("count_if", now), call("count_if", before)]))

@@ -65,13 +65,9 @@ def normalise_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
     """Return the rows of a source with its text key columns normalised; the same columns, in the same order."""
     if not source.normalise:
         return rows
-    changed = {name_inside(name) for name in source.key if source.columns[name] == TEXT_TYPE}
-
-    def read(name: str) -> Column:
-        column = F.col(quote(name))
-        return normalise(column, source.normalise).alias(name) if name in changed else column
-
-    return rows.select(*[read(name) for name in rows.columns])
+    texts = {name_inside(name) for name in source.key if source.columns[name] == TEXT_TYPE}
+    columns = {name: F.col(quote(name)) for name in rows.columns if name in texts}
+    return rows.withColumns({name: normalise(column, source.normalise) for name, column in columns.items()})
 
 
 _ROW, _MARKED, _COUNT = "__enrich_row", "__enrich_marked", "__enrich_count"
