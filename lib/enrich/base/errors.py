@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+_UNITS = ("B", "kB", "MB", "GB", "TB")
 # What helps a history that can neither go on nor be computed again.
 ANOTHER_TARGET = "let the job write to another target, and keep the old one"
 
@@ -141,9 +142,6 @@ def refuse_text(name: str, given: object) -> None:
     """Refuse one text where a caller's list is expected, for its letters would be taken for the elements."""
     if isinstance(given, str | bytes):
         raise ConfigError(f"{name} is one text", hint=f"give a list: {name}=[...]")
-
-
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def spell_size(count: int) -> str:

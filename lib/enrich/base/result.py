@@ -29,6 +29,7 @@ _STATUS_OF_CODE = {3: BLOCKED, 4: LOCKED}
 CREATE, REWRITE, COMPARE, MERGE, APPEND = "create", "rewrite", "compare", "merge", "append"
 CURSOR, NOTHING = "cursor", "nothing"
 BEFORE_ALL = -1  # the version before a table's first one
+_MOST_ROWS = 50  # of a table in a notebook
 
 _SPARSE, _FLAT = {"json": "only where it is neither None nor False"}, {"json": "its keys, and not itself"}
 
@@ -77,9 +78,6 @@ class Shown:
             parts += ["</tr><tr>", *[f"<td>{_escape(cell)}</td>" for cell in row.values()]]
         more = f"<p>and {len(rows) - _MOST_ROWS} more</p>" if len(rows) > _MOST_ROWS else ""
         return f"{''.join(parts)}</tr></table>{more}"
-
-
-_MOST_ROWS = 50  # of a table in a notebook
 
 
 def _escape(cell: object) -> str:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from enrich.delta.sink import Changed
 
 FEW = 100_000  # rows that are sent to every task, and that one task writes
+_KIND = "_change_type"  # what has become of a row of a feed
 _KNOWN = frozenset(
     {"appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "identityColumns"}
     | {"deletionVectors", "columnMapping", "timestampNtz", "clustering", "domainMetadata", "v2Checkpoint"}
@@ -183,9 +184,6 @@ def list_written_rows(table: OpenTable, changed: Changed) -> DataFrame | None:
         F.when(operation == "U", "update_preimage").otherwise("delete").alias(_KIND),
     )
     return new.unionByName(gone) if count else gone
-
-
-_KIND = "_change_type"
 
 
 def gather_few(rows: DataFrame, count: int) -> DataFrame:

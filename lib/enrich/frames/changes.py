@@ -31,6 +31,7 @@ from enrich.frames.columns import Keep, Ranges, add_up, drop_nulls, has_null, ke
 
 ROWS, KEYS = "__enrich_rows", "__enrich_keys"
 _BIT, _COME, _IMAGES = "__enrich_bit", "__enrich_come", "__enrich_images"
+_BASE, _AT, _UNTIL = -1, "__enrich_at", "__enrich_until"
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,6 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec, keep: Keep) -> Touche
     keys = drop_nulls(every)
     count = keys.count()
     return Touched((images,), keys, count, every.count() - count)
-
-
-_BASE, _AT, _UNTIL = -1, "__enrich_at", "__enrich_until"
 
 
 def follow_rows(images: DataFrame, now: DataFrame, source: SourceSpec) -> DataFrame:

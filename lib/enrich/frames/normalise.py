@@ -42,6 +42,7 @@ from pyspark.sql import functions as F
 from enrich.base.spec import TEXT_TYPE, WEIGHT, SourceSpec, name_inside, quote
 from enrich.frames.columns import aggregate, make_exact
 
+_ROW, _MARKED, _COUNT = "__enrich_row", "__enrich_marked", "__enrich_count"
 WHITE_SPACE = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000"
@@ -68,9 +69,6 @@ def normalise_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
     texts = {name_inside(name) for name in source.key if source.columns[name] == TEXT_TYPE}
     columns = {name: F.col(quote(name)) for name in rows.columns if name in texts}
     return rows.withColumns({name: normalise(column, source.normalise) for name, column in columns.items()})
-
-
-_ROW, _MARKED, _COUNT = "__enrich_row", "__enrich_marked", "__enrich_count"
 
 
 def derive_rows(rows: DataFrame, source: SourceSpec, *also: str) -> DataFrame:

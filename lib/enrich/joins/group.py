@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("enrich")
 
+_ADDED, _LEAST, _GREATEST = ("count", "sum", "avg"), ("min", "bool_and"), ("max", "bool_or")
 _ROW = "__enrich_number"
 _COME, _GONE, _CROWDED = "__enrich_come", "__enrich_gone", "__enrich_crowded"
 _THERE, _HELD, _SURE = "__enrich_there", "__enrich_held", "__enrich_sure"
@@ -328,9 +329,6 @@ def _tell_changes(name: str, part: Part, kind: T.DataType | None) -> list[Column
             continue
         found.append(made_of.alias(f"{name}_{made}"))
     return found
-
-
-_ADDED, _LEAST, _GREATEST = ("count", "sum", "avg"), ("min", "bool_and"), ("max", "bool_or")
 
 
 @dataclass(frozen=True)
