@@ -79,6 +79,7 @@ def small_session(*, for_long: bool = False) -> SparkSession:
     }
     session = get_session(Spark(master="local[2]", conf=conf))
     _forget_origins(session)
+    _name_no_callers(session)
     return session
 
 
@@ -94,6 +95,20 @@ def _forget_origins(session: SparkSession) -> None:
     origins = jvm.java.lang.Class.forName("org.apache.hadoop.conf.Configuration").getDeclaredField("updatingResource")
     origins.setAccessible(True)
     origins.get(settings).clear()
+
+
+def _name_no_callers(session: SparkSession) -> None:
+    """Let everything have one caller: Spark and pyspark walk the stack to name each one's, for pages nobody opens."""
+    from pyspark.traceback_utils import SCCallSiteSync
+
+    def name(self: Any, *_: object) -> None:
+        self._context._jsc.setCallSite("tests")
+
+    named: Any = SCCallSiteSync
+    named.__init__ = lambda self, context: setattr(self, "_context", context)
+    named.__enter__ = named.__exit__ = name
+    for form in ("short", "long"):
+        session.sparkContext.setLocalProperty(f"callSite.{form}", "tests")
 
 
 def forget_tables(spark: SparkSession) -> None:
