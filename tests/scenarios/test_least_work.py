@@ -278,6 +278,12 @@ def test_what_rows_were_is_joined_and_not_read_where_a_lookup_changes(
     assert {titles(shop)[key][1] for key in (1, 2, 5)} == {"again"}
 
 
+@pytest.mark.usefixtures("large_tables")
+def test_a_lookup_that_gains_a_row_without_key_changes_nothing(shop: Lab) -> None:
+    shop.append("merchants", {"id": None, "name": "nobody"})
+    assert shop.run().status == "unchanged"
+
+
 def run_twice(lab: Lab) -> None:
     lab.table("items", "id", {"id": pa.int64(), "name": pa.string()})
     lab.job("job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: kept}\n")

@@ -318,7 +318,7 @@ def _find_before(
     sharing, snapshots, known, opened = specs.list_sharing(spec), dict(sources.snapshots), {}, False
     narrowed = {alias: rows for alias, rows in sources.narrowed.items() if alias not in {step.alias for step in steps}}
     # Rows referred to what they refer to, by the first join that may go otherwise, where they are what they were.
-    first = None if any(alias in sharing for alias in _list_moved(changed)) else steps[0].alias
+    first = steps[0].alias if steps and not _list_moved(changed) & {*sharing} else None
     for alias in spec.sources:
         net = changed.net.get(alias)
         if net is None or not net.count:
