@@ -92,6 +92,22 @@ def test_what_comes_late_is_paired_late(interpreted: SparkSession, tmp_path: Pat
     assert [reason for reason, _ in why("k5").values()] == ["matched"]
 
 
+def test_what_pairs_of_one_row_refer_to_changes_for_one_of_them(interpreted: SparkSession, tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "lab", interpreted)
+    job = JOB.replace("from:", "  shops: {table: shops, key: s}\nfrom:")
+    job = job.replace("select:", "  shops: {kind: foreign_key, on: payments.s}\nselect:")
+    lab.job(job.replace("amount: payments.amount", "shop: shops.name"))
+    text = pa.string()
+    lab.table("orders", "k", {"k": text, "o": text, "ts": MOMENT}, [{"k": "k1", "o": "a", "ts": at(12)}])
+    paid = [{"p": p, "o": "a", "ts": at(hour), "s": s} for p, hour, s in (("p1", 12, "s1"), ("p2", 13, "s2"))]
+    lab.table("payments", "p", {"p": text, "o": text, "ts": MOMENT, "s": text}, paid)
+    lab.table("shops", "s", {"s": text, "name": text}, [{"s": "s1", "name": "one"}, {"s": "s2", "name": "two"}])
+    assert lab.run("paid").status == "created"
+    lab.put("shops", {"s": "s2", "name": "second"})
+    assert lab.run("paid").counts.updated == 1
+    assert {(row["p"], row["shop"]) for row in lab.rows("paid")} == {("p1", "one"), ("p2", "second")}
+
+
 def ask(lab: Lab, *keys: object) -> dict[str, tuple[str, str]]:
     """Ask why rows that are there have no payment, and why the amount is null."""
     found = explain(enrich.load_project(lab.home), "paid", keys, "amount", spark=lab.spark)

@@ -77,8 +77,8 @@ def find_affected(run: Run, changed: Changes) -> Affected:
 
 
 def _find_come(now: Sources, changed: Changes, step: Step) -> DataFrame | None:
-    """Return all rows of a lookup that affected rows can refer to: those that came, where it alone has changed."""
-    is_alone = [*changed.differing] == [step.alias] and _refers_by_key(step)
+    """Return all rows of a lookup that affected rows, not pairs, refer to: those that came, where it alone changed."""
+    is_alone = [*changed.differing] == [step.alias] and _refers_by_key(step) and now.spec.interval_step is None
     come = find_moved_rows(now, changed, step.alias, come=True) if is_alone else None
     return None if come is None else _pack_lookup(come, now.spec.sources[step.alias])
 
