@@ -258,3 +258,10 @@ def test_the_vectors_of_a_file_are_put_together(tmp_path: Path, commits: list[st
     found = [[*map(json.loads, each)] for each in tables.net_vectors(str(tmp_path), (-1, len(commits) - 1))]
     wanted = [[{"commitInfo": {"number": version}}, *map(parse, words.split())] for version, words in enumerate(read)]
     assert [sorted(each, key=str) for each in found] == [sorted(each, key=str) for each in wanted]
+
+
+def test_a_file_without_size_counts_as_a_large_one(uri: Path) -> None:
+    version = DeltaTable(uri).version()
+    removed = {"path": "x", "dataChange": True, "size": None}
+    (uri / "_delta_log" / f"{version + 1:020}.json").write_text(json.dumps({"remove": removed}))
+    assert tables.read_range(str(uri), (version, version + 1)).size == 2**30

@@ -442,7 +442,7 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
         vectors = any((each.get("add") or {}).get(_VECTOR) for each in found or ())
         cdc = [each for each in found or () if "cdc" in each]
         marks = marks or (vectors and not cdc)
-        size += sum((file or {}).get("size", 2**30) for each in cdc or found or () for file in each.values())
+        size += sum((file or {}).get("size") or 2**30 for each in cdc or found or () for file in each.values())
         for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
                 state = state_at(uri, version - 1)
