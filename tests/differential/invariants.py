@@ -30,7 +30,7 @@ from enrich.project.querynames import list_sources
 from kit.session import INTERPRETED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -119,9 +119,10 @@ def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: Spa
 def compare_smaller_cuts(first: Trial, whole: Trial) -> tuple[Tally, list[str]]:
     """Go on after a first run in smaller windows than ``whole`` did; return what was played, and what differs.
 
-    What ``whole`` took in one run, ``first`` takes in two, and loses its state directory in between.
+    What ``whole`` took in one run, ``first`` takes table by table, and loses its state directory before the last one.
     """
-    first.script = Script([_in_smaller_windows(each) for each in first.histories])
+    names = list(first.writers)
+    first.script = Script([_table_by_table(each, names) for each in first.histories])
     first.histories = list(first.script.histories)
     for window in range(1, first.script.windows):
         changed = first.write(window)
@@ -130,17 +131,17 @@ def compare_smaller_cuts(first: Trial, whole: Trial) -> tuple[Tally, list[str]]:
         first.run(window, changed)
     faults = [str(failure) for failure in first.failures[:1]]
     assert all(first.writers[name].rows == whole.writers[name].rows for name in whole.writers)
-    for shape in whole.world.shapes:
+    for shape in first.world.shapes:
         rows = [_count_rows(whole.targets[shape.name], trial.base / "lake" / shape.name) for trial in (first, whole)]
         if rows[0] != rows[1]:
             faults.append(f"smaller windows give other rows: {shape.name}")
     return first.tally, faults
 
 
-def _in_smaller_windows(history: History) -> History:
-    """Return the history with the first commit after the first run in a window of its own."""
+def _table_by_table(history: History, names: Iterable[str]) -> History:
+    """Return the history with what follows the first run in a window for each table."""
     begun, rest = history.windows
-    return History((begun, rest[:1], rest[1:]))
+    return History((begun, *[[[each for each in commit if each[0] == name] for commit in rest] for name in names]))
 
 
 def _in_one_window(history: History) -> History:
