@@ -65,9 +65,11 @@ class Run:
     def count_tasks(self, rows: int) -> str:
         """Return into how many parts Spark shall shuffle so many rows: few into no more than are worth a task.
 
-        But all rows are shuffled to tell which rows of a lookup no row refers to, and to count all partners.
+        But all rows are shuffled to tell which rows of a lookup no row refers to, and to count all partners; and all of
+        a lookup that many elements of lists refer to.
         """
-        is_whole = rows > FEW or self.adds_rows or self.plan.lacks_state or not self.adapts
+        references = rows * (_IN_A_LIST if any(step.elements is not None for step in self.plan.spec.steps) else 1)
+        is_whole = references > FEW or self.adds_rows or self.plan.lacks_state or not self.adapts
         return self.partitions if is_whole else str(min(int(self.partitions), 1 + rows // _ROWS_A_TASK))
 
     def are_few(self, count: int) -> bool:
