@@ -506,8 +506,8 @@ def _only_what_refers_now(patch: Patch, is_mine: Mine) -> None:
     """As of: a changed version reaches the events that have it now, not those that had it or lost it to another."""
     from pyspark.sql import functions as F
 
-    def around(touched: Any, rows: DataFrame, versions: DataFrame, changed: DataFrame) -> DataFrame:
-        found: DataFrame = touched(rows, versions, changed)
+    def around(touched: Any, rows: DataFrame, versions: DataFrame, changed: DataFrame, keep: Any) -> DataFrame:
+        found: DataFrame = touched(rows, versions, changed, keep)
         *names, moment = changed.columns
         wrong = _LATEST(rows.withColumn(join.SALT, F.lit(0)), versions, [*names, moment]).drop(join.SALT, moment)
         wrong = wrong.withColumnRenamed(as_of.LATEST, moment).where(F.col(moment).isNotNull())

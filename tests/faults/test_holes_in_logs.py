@@ -119,7 +119,8 @@ def test_what_keeps_several_commits_is_no_hole(notes: Lab, monkeypatch: pytest.M
     with monkeypatch.context() as patched:  # as an object store is listed; delta-rs ends a table's URI with a slash
         patched.setattr(tables, "find_local_path", lambda _: None)
         assert tables.list_log(f"file://{notes.path('notes')}/") == (set(range(6)), [])
-    assert tables.read_range(notes.path("notes"), (1, 5)) == Told()
+    told = tables.read_range(notes.path("notes"), (1, 5))
+    assert (told._replace(size=0), 0 < told.size < 10_000) == (Told(), True)
     assert tables.find_damage(notes.path("notes"), 5) is None
     (log / f"{4:020d}.checkpoint.{1:010d}.{2:010d}.parquet").unlink()
     assert [each.error for each in notes.run_all().jobs] == [None] * 3
