@@ -23,7 +23,7 @@ from differential.generator import History, make_histories, make_shared
 from differential.project import write_job
 from differential.spec import Table, World
 from differential.texts import Text
-from differential.trial import Script, Trial
+from differential.trial import Engine, Script, Trial
 from enrich.delta.sink import hold_settings
 from enrich.operations.workplace import Workplace
 from enrich.project.querynames import list_sources
@@ -116,10 +116,11 @@ def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: Spa
     return many.tally, faults
 
 
-def compare_smaller_cuts(first: Trial, whole: Trial) -> tuple[Tally, list[str]]:
+def compare_smaller_cuts(first: Trial, whole: Trial, by_table: Engine) -> tuple[Tally, list[str]]:
     """Go on after a first run in smaller windows than ``whole`` did; return what was played, and what differs.
 
-    What ``whole`` took in one run, ``first`` takes table by table, and loses its state directory before the last one.
+    What ``whole`` took in one run, ``first`` takes in several: a commit, then all others table by table with the engine
+    ``by_table``. Before the last one it loses its state directory.
     """
     names = list(first.writers)
     first.script = Script([_table_by_table(each, names) for each in first.histories])
@@ -129,6 +130,7 @@ def compare_smaller_cuts(first: Trial, whole: Trial) -> tuple[Tally, list[str]]:
         if window == first.script.windows - 1:
             shutil.rmtree(first.base / "lake" / "_enrich")
         first.run(window, changed)
+        first.engine = by_table
     faults = [str(failure) for failure in first.failures[:1]]
     assert all(first.writers[name].rows == whole.writers[name].rows for name in whole.writers)
     for shape in first.world.shapes:
@@ -139,9 +141,9 @@ def compare_smaller_cuts(first: Trial, whole: Trial) -> tuple[Tally, list[str]]:
 
 
 def _table_by_table(history: History, names: Iterable[str]) -> History:
-    """Return the history with what follows the first run in a window for each table."""
+    """Return the history with the first commit after the first run in a window, and the rest in one for each table."""
     begun, rest = history.windows
-    return History((begun, *[[[each for each in commit if each[0] == name] for commit in rest] for name in names]))
+    return History((begun, rest[:1], *[[[op for op in each if op[0] == name] for each in rest[1:]] for name in names]))
 
 
 def _in_one_window(history: History) -> History:

@@ -262,6 +262,11 @@ class JoinSpec:
         """The right or full foreign-key or interval join, of which a job has at most one."""
         return next((step for step in self.steps if step.keeps_right and not step.shares_key), None)
 
+    @property
+    def adds_rows(self) -> bool:
+        """True when a join makes rows of its own, from a look at more than the affected ones."""
+        return self.right_step is not None or self.interval_step is not None
+
 
 @dataclass(frozen=True)
 class WithoutJoins:
@@ -274,6 +279,7 @@ class WithoutJoins:
     right_identity: ClassVar[tuple[str, ...]] = ()
     interval_step: ClassVar[Step | None] = None
     right_step: ClassVar[Step | None] = None
+    adds_rows: ClassVar[bool] = False
 
     job: str
     sources: dict[str, SourceSpec]

@@ -207,8 +207,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
 def knows_old(plan: Plan, count: float) -> bool:
     """Tell whether the sources tell what the target has of so many affected rows."""
     spec = cast(JoinSpec, plan.spec)
-    adds = spec.right_step is not None or spec.interval_step is not None
-    return count <= FEW and plan.explains_target and not adds
+    return count <= FEW and plan.explains_target and not spec.adds_rows
 
 
 def _join_before(
@@ -270,7 +269,7 @@ def list_reads(plan: Plan, moved: Mapping[str, bool]) -> Iterator[Read]:
     """Yield the sources that the joins read, and those that tell which rows refer to what has changed."""
     spec = cast(JoinSpec, plan.spec)
     right = spec.right_step
-    everything = plan.everything or right is not None or spec.interval_step is not None or plan.lacks_state
+    everything = plan.everything or spec.adds_rows or plan.lacks_state
     if plan.everything and right is not None:  # once more for the rows of the lookup that no row refers to
         yield from ((alias, None) for alias in (spec.driving, right.alias))
     lookups = [step for step in spec.steps if not step.shares_key]

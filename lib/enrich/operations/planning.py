@@ -332,7 +332,7 @@ def _find_ends(plan: Plan, moved: Collection[str]) -> tuple[int, int] | None:
     """Return between which keys all changes lie where these alone are affected: files beyond are skipped; else None."""
     spec = plan.spec
     alone = spec.key_columns == spec.sources[spec.driving].key and {*moved} <= {*list_sharing(spec)}
-    if not alone or not moved or spec.remembers or spec.interval_step is not None or spec.right_step is not None:
+    if not alone or not moved or spec.remembers or spec.adds_rows:
         return None
     if plan.everything or plan.again or plan.lacks_state or plan.unsearched:
         return None

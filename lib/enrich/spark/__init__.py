@@ -1,4 +1,4 @@
-"""Build sessions and their JVM; of a session, a run only reads whether it may plan adaptively by itself."""
+"""Build sessions and their JVM; by these settings of a session, a run plans for as many rows as it is about."""
 
 ADAPTIVE = "spark.sql.adaptive.enabled"
 PARTITIONS = "spark.sql.shuffle.partitions"

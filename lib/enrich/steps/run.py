@@ -65,11 +65,10 @@ class Run:
     def count_tasks(self, rows: int) -> str:
         """Return into how many parts Spark shall shuffle so many rows: few into no more than are worth a task.
 
-        But all rows are shuffled to tell which rows of a lookup no row refers to, and to count all partners; and all of
-        a lookup that many elements of lists refer to.
+        But joins that add rows and missing counts shuffle whole tables, and many elements of lists a whole lookup.
         """
         references = rows * (_IN_A_LIST if any(step.elements is not None for step in self.plan.spec.steps) else 1)
-        is_whole = references > FEW or self.adds_rows or self.plan.lacks_state or not self.adapts
+        is_whole = references > FEW or self.plan.spec.adds_rows or self.plan.lacks_state or not self.adapts
         return self.partitions if is_whole else str(min(int(self.partitions), 1 + rows // _ROWS_A_TASK))
 
     def are_few(self, count: int) -> bool:
@@ -82,12 +81,7 @@ class Run:
         A large lookup has been filtered by then, by keys that are broadcast all the same; but not where it adds rows.
         """
         few = affected is not None and self.are_few(affected.count)
-        return hold_settings(self.session, {BROADCAST: "-1"} if few and not self.adds_rows else {})
-
-    @property
-    def adds_rows(self) -> bool:
-        """Whether a join makes rows of its own, from a look at more than the affected ones."""
-        return self.plan.spec.right_step is not None or self.plan.spec.interval_step is not None
+        return hold_settings(self.session, {BROADCAST: "-1"} if few and not self.plan.spec.adds_rows else {})
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
