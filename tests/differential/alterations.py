@@ -69,10 +69,13 @@ def _renewable(table: Table) -> list[str]:
 
 
 def _uses_all(shape: Shape, table: str) -> bool:
-    """Tell whether a job takes the columns of a table without naming them."""
+    """Tell whether a job takes all columns of a table, also the idle one: by its name, or without naming any."""
     if any(join.kind == "list" and join.table == table for join in shape.joins.values()):
         return True
-    return shape.select is None and table in shape.aliases().values()
+    aliases = [alias for alias, name in shape.aliases().items() if name == table]
+    if shape.select is None:
+        return bool(aliases)
+    return any(expr.text == f"{alias}.{IDLE}" for expr in shape.select.values() for alias in aliases)
 
 
 def altered(table: Table, alteration: Alteration) -> Table:

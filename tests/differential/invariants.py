@@ -123,7 +123,7 @@ def compare_smaller_cuts(first: Trial, whole: Trial, by_table: Engine) -> tuple[
     ``by_table``. Before the last one it loses its state directory.
     """
     names = list(first.writers)
-    first.script = Script([_table_by_table(each, names) for each in first.histories])
+    first.script = Script([cut_by_table(each, names) for each in first.histories])
     first.histories = list(first.script.histories)
     for window in range(1, first.script.windows):
         changed = first.write(window)
@@ -140,8 +140,8 @@ def compare_smaller_cuts(first: Trial, whole: Trial, by_table: Engine) -> tuple[
     return first.tally, faults
 
 
-def _table_by_table(history: History, names: Iterable[str]) -> History:
-    """Return the history with the first commit after the first run in a window, and the rest in one for each table."""
+def cut_by_table(history: History, names: Iterable[str]) -> History:
+    """Return a history of two windows with the first commit after its first run in one, the rest in one a table."""
     begun, rest = history.windows
     return History((begun, rest[:1], *[[[op for op in each if op[0] == name] for each in rest[1:]] for name in names]))
 

@@ -10,7 +10,8 @@ jobs into many windows and into one, and compares.
 A fifth of the history-runs is of joins in time and of histories, which are also computed again, cut into other runs.
 Every second one of the other chunks is of the chains: other random jobs each time, constants that all histories share,
 and in every second one of these tables whose columns change. Four chunks are played on the ways of small tables, the
-next four on those of large ones.
+next four on those of large ones. In every third chunk one table changes a window, on the ways that a run itself takes
+for large tables.
 
 The lane of administrators plays all worlds in turn, with a rule in each job and all that ``differential.acts`` knows,
 until --goal histories are played: every second time around with columns that are renamed and dropped, otherwise with
@@ -33,10 +34,10 @@ from differential.acts import administered, plan_acts
 from differential.alterations import plan_alterations
 from differential.engines import enrich_engine
 from differential.generator import make_histories, make_shared
-from differential.invariants import compare_cuts, recut_history, refresh_one
+from differential.invariants import compare_cuts, cut_by_table, recut_history, refresh_one
 from differential.jobs import with_random_jobs
 from differential.project import job_file
-from differential.shrink import kept_histories, save_case, shrink
+from differential.shrink import halves, kept_histories, save_case, shrink
 from differential.trial import Engine, Script, Trial
 from differential.worlds import TIMED, WORLDS
 from enrich.delta.sink import hold_settings
@@ -44,6 +45,8 @@ from kit.session import INTERPRETED, compile_quickly, forget_tables, small_sessi
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from differential.spec import World
 
 WINDOWS, RANDOM_JOBS, CUT, HISTORIES = 5, 6, 2_000, 3_000
 ADMINISTRATORS = "administrators"
@@ -140,9 +143,9 @@ def _cuts(number: int, seed: int, count: int, spark: SparkSession) -> int:
 def _chunk(name: str, seed: int, count: int, engine: Engine, spark: SparkSession) -> dict[str, Any]:
     """Play one chunk; keep the first failing history, shrunk."""
     world, started = with_random_jobs(WORLDS[name], RANDOM_JOBS, seed), time.monotonic()
-    histories = [*kept_histories(name), *make_histories(world, count, WINDOWS, seed)]
-    alterations = plan_alterations(world, WINDOWS, seed) if seed // 2 % 2 == 0 else ()
-    script = Script(histories, make_shared(world, WINDOWS, seed), alterations)
+    by_table = seed % 3 == 0
+    script = _make_script(world, count, seed, by_table=by_table)
+    engine = enrich_engine(spark, large=True) if by_table else engine
     with tempfile.TemporaryDirectory(prefix="soak-") as base:
         trial = Trial(Path(base) / "p", world, script, engine, seed=seed)
         failures = trial.play()
@@ -158,6 +161,17 @@ def _chunk(name: str, seed: int, count: int, engine: Engine, spark: SparkSession
         _say(f"{failure}\n{json.dumps(job)}")
     told = {"world": name, "seed": seed, "seconds": round(time.monotonic() - started)}
     return {**told, "failures": len(failures) + len(changed), **asdict(trial.tally)}
+
+
+def _make_script(world: World, count: int, seed: int, *, by_table: bool) -> Script:
+    """Make what a chunk plays; with ``by_table``, one table changes a window, and no table's columns."""
+    histories = [*kept_histories(world.name), *make_histories(world, count, 2 if by_table else WINDOWS, seed)]
+    if not by_table:
+        alterations = plan_alterations(world, WINDOWS, seed) if seed // 2 % 2 == 0 else ()
+        return Script(histories, make_shared(world, WINDOWS, seed), alterations)
+    names, shared = [table.name for table in world.tables], make_shared(world, 2, seed)
+    cut = [cut_by_table(half, names) for each in histories for half in halves(each)]
+    return Script(cut, None if shared is None else cut_by_table(shared, names))
 
 
 def _chunk_of_acts(chosen: tuple[str, int, int], mapped: bool, engine: Engine, spark: SparkSession) -> dict[str, Any]:
