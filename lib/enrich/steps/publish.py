@@ -98,7 +98,8 @@ def stage_difference(
     identity = identify_rows(plan)
     table = plan.target.table
     places = run.wants_places
-    whole, old = None, read_target(run, places=places)
+    small = table is not None and not places and sink.is_small(table.uri)
+    whole, old = None, read_target(run, places=places, noted=small)
     compared = affected
     if old is not None and affected is not None and places and not affected.has_few_places(len(plan.spec.columns)):
         known = select_live_rows(run, rows.before) if rows.before is not None else None
@@ -114,7 +115,6 @@ def stage_difference(
             old = None
     is_limited = any(rule.rule == MASS_CHANGE for rule in plan.rules)
     counts_all = plan.everything or plan.recorded_state is None  # the state is, and no old value is needed for it
-    small = table is not None and not places and sink.is_small(table.uri)
     with sink.hold_settings(run.session, {sink.BROADCAST: "-1"} if small else {}):
         found = difference.compute_difference(
             verdict.good,

@@ -177,10 +177,10 @@ def identify_rows(plan: OpenJob) -> Identity:
     return Identity(plan.spec.identity, plan.spec.right_identity, plan.spec.interval_step is not None)
 
 
-def read_target(run: Run, *, places: bool = False) -> DataFrame | None:
+def read_target(run: Run, *, places: bool = False, noted: bool = False) -> DataFrame | None:
     """Return the target's rows at its pinned version, columns in its own order; None when it does not exist.
 
-    With ``places``, they say where they stand.
+    With ``places``, they say where they stand. With ``noted``, few files are opened rather than asked for.
     """
     table = run.plan.target.table
     if table is None:
@@ -188,7 +188,8 @@ def read_target(run: Run, *, places: bool = False) -> DataFrame | None:
     # Another writer may have added a column in another case: MERGE does not look at the case either.
     ours = {name.lower(): name for name in run.plan.spec.columns}
     names = [ours[name.lower()] for name in table.columns if name.lower() in ours]
-    rows = reads.read_snapshot(run.session, table.uri, table.version, names, places=places)
+    read = partial(reads.read_files, most=_FEW_FILES) if noted else partial(reads.read_snapshot, places=places)
+    rows = read(run.session, table.uri, table.version, names)
     return rows if not run.plan.spec.remembers else reads.fit_rows(rows, list_kinds(run, names))
 
 
