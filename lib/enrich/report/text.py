@@ -71,7 +71,12 @@ _WANTING = {
     "expect_column_pair_values_to_be_equal": "differ",
     "expect_multicolumn_values_to_be_equal": "differ",
     "expect_column_pair_values_a_to_be_greater_than_b": "stand in the wrong order",
+    "expect_table_row_count_to_be_between": "the table has too many rows or too few",
     "key_not_null": "the key is missing",
+    "key_unique": "the key stands in several rows",
+    "order_unique": "events of one key have one order",
+    "value_unique": "several keys have one value",
+    "group_not_null": "the group has a null",
     "match_rate": "too few references have a partner",
     "null_foreign_keys": "the reference is missing",
     "new_orphans": "the partner is gone",
@@ -95,7 +100,7 @@ def describe_reason(reason: str) -> str:
 def describe(expectation: str, columns: Sequence[str], source: str | None = None) -> str:
     """Return what a rule of this type looks for in these columns, in words."""
     plain = expectation.removeprefix("expect_").replace("_", " ")
-    said = _WANTING.get(expectation) or (f"does not hold: {plain}" if columns else plain)
+    said = _WANTING.get(expectation) or f"does not hold: {plain}"
     return " ".join(filter(None, [", ".join(columns), said, f"in {source}" if source else ""]))
 
 

@@ -140,7 +140,10 @@ def test_every_rule_has_words() -> None:
         describe("expect_column_values_to_match_json_schema", ["x"])
         == "x does not hold: column values to match json schema"
     )
+    assert describe("expect_table_column_count_to_equal", ()) == "does not hold: table column count to equal"
     assert describe("key_not_null", (), "accounts") == "the key is missing in accounts"
+    for rule in ("key_not_null", "key_unique", "order_unique", "value_unique", "group_not_null"):
+        assert "does not hold" not in describe(rule, ()), rule
     for kind in TYPES:
         assert "expect" not in describe(kind, ["x"])
 
