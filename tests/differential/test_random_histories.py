@@ -30,8 +30,9 @@ from differential.invariants import (
     recut_history,
     refresh_one,
 )
-from differential.jobs import with_random_jobs
+from differential.jobs import with_random_jobs, with_random_queries
 from differential.shrink import halves, kept_histories, save_case, shrink
+from differential.texts import write_text
 from differential.trial import Script, Trial
 from differential.worlds import ALWAYS, TIMED, WORLDS
 from enrich.delta.sink import hold_settings
@@ -40,6 +41,8 @@ from kit.session import INTERPRETED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from differential.spec import World
+
 FULL_SIZE, WINDOWS = 800, 2
 HISTORIES = int(os.environ.get("ENRICH_TEST_HISTORIES", str(FULL_SIZE)))
 MORE_IN_TIME = 1.6
@@ -47,10 +50,20 @@ MORE_IN_TIME = 1.6
 SEED = int(os.environ.get("ENRICH_TEST_SEED", "0"))  # chosen before the tests are collected
 EVOLVING = "evolving"
 """The world in which columns of the sources change. It has a random job alone: that must not hide what was kept."""
+
+
+def _choose_queries(count: int) -> World:
+    """Return random jobs of which each can be written as a query."""
+    world = with_random_queries(WORLDS["chains"], 6 * count, SEED)
+    texts = {each.name: write_text(world, each, f"{SEED}/{each.name}", 0) for each in world.shapes}
+    return world.only(*[name for name, text in texts.items() if text is not None][:count])
+
+
 PLAYED = {
     **ALWAYS,
     EVOLVING: with_random_jobs(WORLDS["chains"].only(), 1, SEED),
     "times": with_random_jobs(WORLDS["times"].only(), 1, SEED),
+    "queries": _choose_queries(2),
 }
 WITHOUT_QUERIES = {"mirrors", "histories", "intervals", "times", "versions", "lists"}
 """Worlds of jobs for which SQL has no words."""

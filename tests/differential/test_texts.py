@@ -189,7 +189,10 @@ def test_planted_bugs_are_caught(interpreted: SparkSession, tmp_path: Path) -> N
 def test_twenty_thousand_query_runs(
     interpreted: SparkSession, tmp_path: Path, seed: int, totals: dict[str, Tally]
 ) -> None:
-    """Random queries over random tables, each a job that is read anew in other words for each run."""
+    """Random queries over random tables, each a job that is read anew in other words for each run.
+
+    A run of a query is as many query-runs as there are histories in its tables, 60 here.
+    """
     answers, total = open_answers(interpreted), totals.setdefault("queries, the soak", Tally())
     worlds, windows = [*QUERIES, "random", "random", "stars"], 4
     while total.query_runs < 20_000:
