@@ -1,6 +1,7 @@
 """Other versions than those of constraints.txt: Spark 4.0, 4.2, Python 3.12; test_image.py has Python 3.13 and Java 21.
 
-They play the parts of the demo about a table join, as-of joins and a history, and a scenario of an interval join.
+They play the parts of the demo about a table join, queries with and without groups, as-of joins and a history, and a
+scenario of an interval join.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def test_another_spark_plays_the_demo(wheel: Path, tmp_path: Path, minor: str) -
     environment.install(f"{wheel}[all]", constraints=pins)
     version = "import pyspark; print(pyspark.__version__)"
     assert must_run([environment.python, "-c", version], cwd=tmp_path).startswith(f"{minor}.")
-    play_demo(environment, tmp_path, "consents", "moments", "history")
+    play_demo(environment, tmp_path, "consents", "groups", "moments", "history")
     home = write_payments(tmp_path / "payments")
     tested = environment.enrich("test", cwd=home, timeout=900)
     assert tested.returncode == 0, tested.stdout[-2000:] + tested.stderr[-2000:]
