@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 import enrich
 from enrich.base import failpoints
 from enrich.delta import sink
-from faults.shop import HOLDING, JOBS, SOAK, Shop, open_shop
+from faults.shop import HOLDING, JOBS, SOAK, Shop, in_order, open_shop
 from faults.stops import Crash, Place, crash_at, crash_on, error_at, hooked, places, traced
-from kit.lab import Lab, Prepared
+from kit.lab import Lab, Prepared, Rows
 
 PLAYED = ("plain", *JOBS) if SOAK else ("plain", "checked", "sums")
 """The jobs that fail at points: rows that stand by themselves, without and with a quarantine, and groups, whose rows
@@ -179,6 +179,56 @@ def test_a_rewrite_that_fails_is_made_good(prepared: Prepared) -> None:
         if SOAK or number % 2:
             assert lab.run("checked", full_refresh=True).exit_code == 0
             shop.assert_current("checked")
+
+
+TOTALS = """\
+job: totals
+sources: {checked: {table: checked, key: id}}
+query: |
+  SELECT id % 2 AS part, count(*) AS orders, sum(amount) AS amount FROM checked GROUP BY id % 2
+target: {table: totals}
+"""
+IN_A_CHAIN = "merge.after:2 merge.before:3 merge.after:3"
+"""Where runs of ``checked`` and ``totals`` stop: behind the commit of the target that is a source, around the other."""
+
+
+def test_groups_of_a_jobs_target_fail_with_either_run(lab: Lab) -> None:
+    """What a dead run has committed moves groups once: in the next run, or in that of the second job alone."""
+    shop = open_shop(lab, "checked")
+    lab.job(TOTALS)
+
+    def total() -> Rows:
+        rows = shop.expected("checked")
+        parts = {part: [row["amount"] for row in rows if row["id"] % 2 == part] for part in (0, 1)}
+        return [{"part": k, "orders": len(each), "amount": sum(each)} for k, each in parts.items() if each]
+
+    def look() -> None:
+        shop.assert_current("checked")
+        assert shop.found("totals") == in_order(total())
+
+    chain = ("checked", "totals")
+    assert {each.status for each in lab.run_all(*chain).jobs} == {"created"}
+    wanted = read_row(IN_A_CHAIN)
+    if SOAK:
+        shop.change("checked")
+        with traced() as trace:
+            lab.run_all(*chain)
+        wanted = places(trace)
+    for place in wanted:
+        before = shop.found("totals")
+        shop.change("checked")
+        shop.put_amounts("checked", {1000 + shop.now: None})
+        with crash_at(place), pytest.raises(Crash):
+            lab.run_all(*chain)
+        if shop.found("checked") == shop.expected("checked"):
+            assert shop.found("totals") in (before, in_order(total())), place
+            assert lab.run("totals").exit_code == 0  # over what the dead run has left
+            assert shop.found("totals") == in_order(total()), place
+        if SOAK:
+            assert lab.run_all(*chain).exit_code == 0
+            look()
+    assert lab.run_all(*chain).exit_code == 0
+    look()
 
 
 def test_a_feed_that_is_switched_on_survives_failures_around_it(lab: Lab) -> None:
