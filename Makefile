@@ -16,6 +16,7 @@ WORKERS ?= 2
 SCALE   ?= 1
 FIGURES ?= benchmarks.json
 RULES   ?= benchmarks-rules.json
+GROUPS  ?= benchmarks-groups.json
 SAY     = @printf '\n==> %s\n'
 
 .PHONY: help
@@ -79,7 +80,7 @@ soak-faults: java $(READY) jars ## all tests on Spark with what is marked `soak`
 .PHONY: bench
 bench: java $(VENV)/.bench jars ## enrich against a rebuild, a MERGE by hand and the floor, also on TPC-H and LHBench: every goal with its verdict (SCALE=1: 10M rows, TPC-H SF1, 90 minutes)
 	@$(BIN)/python benchmarks/suite.py --scale $(SCALE) --minutes 85 --json $(FIGURES)
-	@$(BIN)/python benchmarks/page.py $(FIGURES) $(wildcard $(RULES))
+	@$(BIN)/python benchmarks/page.py $(FIGURES) $(wildcard $(RULES) $(GROUPS))
 
 .PHONY: bench-quick
 bench-quick: java $(VENV)/.bench jars ## the same with 1M rows and TPC-H SF0.1, fewer changes and fewer rounds (below 10 minutes)
@@ -94,8 +95,8 @@ bench-state: java $(READY) jars ## rules about the whole target against rules ab
 	@$(BIN)/python benchmarks/state.py
 
 .PHONY: bench-groups
-bench-groups: java $(READY) jars ## groups that move by their changes against a rebuild and a MERGE of partial sums (SCALE=1: 1M rows, about 5 minutes)
-	@$(BIN)/python benchmarks/groups.py --scale $(SCALE)
+bench-groups: java $(READY) jars ## groups that move by their changes against a rebuild and a MERGE of partial sums, a million groups; `make bench` puts them on its page (about 5 minutes)
+	@$(BIN)/python benchmarks/groups.py --scale $(SCALE) --json $(GROUPS)
 
 .PHONY: bench-ways
 bench-ways: java $(READY) jars ## runs by changes against full refreshes, 0.1 to 60 % changed rows, narrow and wide, as ratios (1M rows, about 30 minutes)

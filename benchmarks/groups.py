@@ -1,15 +1,17 @@
 """What groups cost that move by their changes: against the rebuild, and against a MERGE of partial sums by hand.
 
-One group has a tenth of all rows; nine tenths as many groups as rows have one row each. Each round changes rows of
-both, and the same counts and sums are kept in three ways, in turning order, in one process. The first round warms up
-and is not counted. A fourth job has a greatest and a distinct count, too, for which the source has to be read.
+One group has a tenth of all rows; a million groups have one row each. Each round changes rows of both, and the same
+counts and sums are kept in three ways, in turning order, in one process. The first round warms up and is not counted. A
+fourth job has a greatest and a distinct count, too, for which the source has to be read.
 
-    make bench-groups
+    make bench-groups       # `make bench` puts the figures on its page
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
 import shutil
 import statistics
 import sys
@@ -17,6 +19,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import machine
 from costs import measured
 
 if TYPE_CHECKING:
@@ -92,12 +95,22 @@ def merge_by_hand(spark: SparkSession, orders: str, target: str, version: int) -
     merge.whenNotMatchedInsertAll().execute()
 
 
+def report(costs: dict[str, float], told: dict[str, float], file: Path | None) -> None:
+    """Print what each way costs, and write it to a file that ``page.py`` reads."""
+    for name, each in costs.items():
+        sys.stdout.write(f"{name:14} {each:6.2f} CPU s, {each / costs['rebuild']:.2f} of the rebuild\n")
+    if file is not None:
+        found = {"machine": machine.describe(), "groups": costs, **told}
+        file.write_text(json.dumps(found, indent=2) + "\n")
+
+
 def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=1.0, help="1: a million rows")
+    parser.add_argument("--scale", type=float, default=1.0, help="1: a million groups of one row")
     parser.add_argument("--changed", type=float, default=0.001, help="the share of the rows that a round changes")
     parser.add_argument("--rounds", type=int, default=5, help="counted rounds, after one that is not")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     args = parser.parse_args()
 
     import enrich
@@ -112,7 +125,8 @@ def main() -> int:
             named = name.replace(" ", "_")
             (base / "jobs" / f"{named}.yml").write_text(JOB.format(name=named, more=more))
         project = enrich.load_project(base)
-        spark, rows = get_session(project.settings.spark), int(1_000_000 * args.scale)
+        # Of each ten rows one is of the large group, the first one, too.
+        spark, rows = get_session(project.settings.spark), math.ceil(1_000_000 * args.scale / 9 * 10)
         orders, lake = str(base / "lake" / "orders"), base / "lake"
         write_orders(spark, orders, rows)
         enrich.run(project, spark=spark)
@@ -141,9 +155,8 @@ def main() -> int:
             kept = spark.read.format("delta").load(str(lake / name)).select(*wanted.columns)
             if not wanted.exceptAll(kept).isEmpty():
                 raise SystemExit(f"{name}: groups differ")
-        cost_of = {name: statistics.median(each) for name, each in seconds.items()}
-        for name, each in cost_of.items():
-            sys.stdout.write(f"{name:14} {each:6.2f} CPU s, {each / cost_of['rebuild']:.2f} of the rebuild\n")
+        told = {"rows": rows, "changed": args.changed, "rounds": args.rounds}
+        report({name: round(statistics.median(each), 2) for name, each in seconds.items()}, told, args.json)
     finally:
         shutil.rmtree(base, ignore_errors=True)
     return 0

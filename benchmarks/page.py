@@ -2,13 +2,14 @@
 
     python benchmarks/page.py FIGURES.json [FIGURES.json ...]
 
-Each benchmark and each scale has a part of the page, the figures of ``quality.py`` another one. Parts that the files
-say nothing of stay as they are. Goals are judged here, so that new parts say what ``goals.py`` says now.
+Each benchmark and each scale has a part of the page, the figures of ``quality.py`` and ``groups.py`` one each. Parts
+that the files say nothing of stay as they are. Goals are judged here, so that new parts say what ``goals.py`` says now.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -170,6 +171,28 @@ def write_rules(found: Mapping[str, Any]) -> list[str]:
     return ["## Rules", "", head, "", *_list_verdicts(goals), *_explain_missed(goals)]
 
 
+def write_groups(found: Mapping[str, Any]) -> list[str]:
+    """Return the part about groups as Markdown."""
+    rows, costs = found["rows"], found["groups"]
+    large = math.ceil(rows / 10)
+    share, rounds = f"{found['changed'] * 100:g} %", found["rounds"]
+    head = f"{rows - large:,} groups of one row, and one of {large:,}, a tenth of all rows. {share} of the rows change,"
+    head = f"{head} all over the table: medians of {rounds} rounds after one that warms up, in one process ([what a run"
+    head = f"{head} costs](groups.md#what-a-run-costs)). {_describe(found)}."
+    lines = ["| counts and sums | CPU s | by the rebuild |", "|---|---:|---:|"]
+    for name, title in GROUPED.items():
+        lines.append(f"| {title} | {costs[name]:.2f} | {costs[name] / costs['rebuild']:.2f} |")
+    return ["## Groups", "", head, "", *lines]
+
+
+GROUPED = {
+    "moved": "enrich: groups move by the changes",
+    "with extremes": "enrich, with a greatest and a distinct count: the source may be read",
+    "MERGE by hand": "MERGE by hand of partial sums, which a crash may apply twice",
+    "rebuild": "full rebuild",
+}
+
+
 def _describe(found: Mapping[str, Any]) -> str:
     """Return what the figures were measured on."""
     return ", ".join(f"{name} {value}" for name, value in found["machine"].items())
@@ -205,7 +228,8 @@ def main(*files: str) -> int:
     page = DOCS / "benchmarks.md"
     parts = {part.partition("\n")[0]: part for part in re.split(r"^(?=## )", page.read_text(), flags=re.MULTILINE)[1:]}
     for found in (json.loads(Path(file).read_text(encoding="utf-8")) for file in files):
-        each = [write_rules(found)] if "rules" in found else [write_part(x, DOCS / "img") for x in split_kinds(found)]
+        beside = [write(found) for name, write in (("rules", write_rules), ("groups", write_groups)) if name in found]
+        each = beside or [write_part(x, DOCS / "img") for x in split_kinds(found)]
         parts |= {lines[0]: "\n".join([*lines, "\n"]) for lines in each}
     text = "\n".join([INTRODUCTION, *(part.strip() + "\n" for part in parts.values())])
     page.write_text(text, encoding="utf-8")
