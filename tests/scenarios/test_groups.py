@@ -291,6 +291,23 @@ def test_a_sum_that_overflows_is_named(shop: Lab) -> None:
     assert "revenue.yml:4:" in str(found.error)
 
 
+def test_the_plan_says_that_sums_of_many_digits_read_the_source(shop: Lab) -> None:
+    """Spark's types may lose their last digit, so that no group moves by them."""
+    shop.job(
+        "job: wide\nsources: {orders: {table: orders, key: id}}\nquery: |\n"
+        "  SELECT merchant, count(*) AS orders, count(amount) AS known,\n"
+        "         sum(CAST(amount AS DECIMAL(38, 10))) AS revenue, count(CAST(amount AS DECIMAL(38, 10))) AS more\n"
+        "  FROM orders GROUP BY merchant\n"
+        "target: {table: wide}\n"
+    )
+    assert shop.run("wide").status == "created"
+    shop.put("orders", order(6, "a", "1.00", 4, "x"))
+    (plan,) = enrich.plan(enrich.load_project(shop.home), ["wide"], spark=shop.spark).jobs
+    assert plan.forecast is not None
+    said = "only groups in which sum(CAST(orders.`amount` AS DECIMAL(38, 10))) may have changed are computed from all"
+    assert said in str(plan.forecast.why)
+
+
 SUMS = """\
 job: {name}
 sources: {{facts: {{table: {name}_facts, key: id, {how}}}}}

@@ -137,7 +137,7 @@ def explain_reads(plan: Plan) -> str | None:
     shown = Shown.of(plan, plan.spec.columns)
     if lacking := shown.list_lacking():
         return f"more groups would move by the changes alone with {' and '.join(lacking)} among the columns"
-    chosen = [each.spell() for each in shown.spec.parts.values() if each.function not in _ADDED or each.is_distinct]
+    chosen = [p.spell() for p in shown.spec.parts.values() if p.function not in _ADDED or p.is_distinct or p.is_wide]
     if chosen:
         return f"only groups in which {' or '.join(chosen)} may have changed are computed from all their rows"
     return None

@@ -45,6 +45,7 @@ class Part:
     condition: str | None  # of FILTER
     of: tuple[str, str]  # argument and condition in one form, ``*`` and nothing where there is none
     column: str | None  # the source's column that the argument only names
+    is_wide: bool = False  # a sum or an average that Spark's types may round: no group moves by it
 
     def spell(self, function: str | None = None) -> str:
         """Write it, or another function of the same, for people."""
@@ -366,7 +367,8 @@ class _Reader:
             argument, form = None, "*"  # count(1) counts rows
         path = next(iter(argument.paths))[1:] if argument is not None and argument.is_path else ()
         argued, column = None if argument is None else shown, path[0] if len(path) == 1 else None
-        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, (form, met or ""), column)
+        of, is_wide = (form, met or ""), _is_wide(aggregate, kind)
+        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, of, column, is_wide)
         self.aggregates.setdefault(canonical, (computed, _find_type(aggregate, kind), part))
         return name_aggregate([*self.aggregates].index(canonical)), frozenset().union(*[each.paths for each in parts])
 
@@ -414,6 +416,12 @@ def _find_fault(aggregate: Aggregate, kind: DataType) -> str | None:
     if (aggregate.function in ("min", "max") or aggregate.is_distinct) and (not may_be_key(kind) or incomparable(kind)):
         return "such values have no order"
     return None
+
+
+def _is_wide(aggregate: Aggregate, kind: DataType | None) -> bool:
+    """Return whether Spark may round sums of such values, as ``joins.group`` has it."""
+    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", str(kind)) if aggregate.function in ("sum", "avg") else None
+    return found is not None and int(found[1]) > 26 and int(found[2]) > 6
 
 
 def _find_type(aggregate: Aggregate, kind: DataType | None) -> DataType | None:
