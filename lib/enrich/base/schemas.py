@@ -154,3 +154,9 @@ def _list_fields(fields: Sequence[Mapping[str, Any]], above: tuple[str, ...]) ->
             yield Constraint(LENGTH, name, path, limit=int(limited[2]))
         if isinstance(kind, Mapping) and kind["type"] == "struct":
             yield from _list_fields(kind["fields"], path)
+
+
+def is_wide(kind: str) -> bool:
+    """Return whether sums of such decimals may lose their last digit to Spark's types."""
+    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", kind)
+    return found is not None and int(found[1]) > 26 and int(found[2]) > 6

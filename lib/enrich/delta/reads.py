@@ -131,6 +131,9 @@ def fit_rows(rows: DataFrame, kinds: Mapping[str, T.DataType]) -> DataFrame:
     return rows.withColumns(fitted) if fitted else rows
 
 
+_NESTED = T.StructType | T.ArrayType | T.MapType
+
+
 def fit_columns(stored: Iterable[T.StructField], wanted: Iterable[T.StructField], prefix: str) -> dict[str, Column]:
     """Return the columns that are not ``stored``, or whose structs have other fields, in the wanted types."""
     have = {each.name.lower(): each for each in stored}
@@ -139,13 +142,9 @@ def fit_columns(stored: Iterable[T.StructField], wanted: Iterable[T.StructField]
         there = have.get(each.name.lower())
         if there is None:
             found[each.name] = F.lit(None).cast(each.dataType)
-        elif _has_other_fields(there.dataType, each.dataType):
+        elif isinstance(there.dataType, _NESTED) and there.dataType.simpleString() != each.dataType.simpleString():
             found[each.name] = give_fields(F.col(prefix + quote(each.name)), there.dataType, each.dataType)
     return found
-
-
-def _has_other_fields(have: T.DataType, want: T.DataType) -> bool:
-    return isinstance(have, T.StructType | T.ArrayType | T.MapType) and have.simpleString() != want.simpleString()
 
 
 def give_fields(value: Column, have: T.DataType, want: T.DataType) -> Column:

@@ -189,8 +189,7 @@ def count_rows(*sources: tuple[DataFrame, SourceSpec, bool]) -> list[RowCounts]:
 def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
     """Count the rows beyond the first of their key, by the source's rows with a key, of keys that have grown."""
     grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
-    keys = keep_in_ranges(take_keys(rows, source), net.ranges)
-    keys = keys.join(grown, on=keys.columns, how="left_semi")
+    keys = keep_in_ranges(take_keys(rows, source), net.ranges).join(grown, on=grown.columns, how="left_semi")
     return count_rows((keys.toDF(*map(name_inside, source.key)), source, True))[0].surplus
 
 

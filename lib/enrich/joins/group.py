@@ -28,7 +28,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.result import Counts
-from enrich.base.schemas import NOT_NULL
+from enrich.base.schemas import NOT_NULL, is_wide
 from enrich.base.spec import HOLDERS, LIVE, WEIGHT, Affected, Read, name_left_key, quote
 from enrich.delta import reads
 from enrich.frames.columns import (
@@ -400,6 +400,5 @@ class _Mover:
             in_bounds = (count > 0) & (count < most)
             value, is_sure = F.when(in_bounds, mean), is_sure & known
         value = value.try_cast(self.kinds[name])
-        # Sums that would lose their last digit to Spark's types are not moved.
-        is_sure = is_sure & (F.lit(precision + 12 <= 38 or scale <= 6)) & (~is_filled | value.isNotNull())
+        is_sure = is_sure & F.lit(not is_wide(kind.simpleString())) & (~is_filled | value.isNotNull())
         return F.when(is_filled, value), is_sure

@@ -40,9 +40,8 @@ _PATH = re.compile(r"(?:\w+|`(?:[^`]|``)+`)(?:\s*\.\s*(?:\w+|`(?:[^`]|``)+`))*")
 
 
 def _wrap_in_list(value: Any) -> Any:
-    if isinstance(value, str | int | float):
-        return (value,)
-    return tuple(value) if isinstance(value, list) else value
+    one = isinstance(value, str | int | float)
+    return (value,) if one else tuple(value) if isinstance(value, list) else value
 
 
 _WRAP = BeforeValidator(_wrap_in_list)
@@ -184,8 +183,7 @@ class End(Model):
     inclusive: StrictBool = Field(False, description="true: the version still holds at this very moment.")
 
 
-def _wrap_column(value: Any) -> Any:
-    return value if isinstance(value, dict) else {"column": value}
+_WRAP_COLUMN = BeforeValidator(lambda x: x if isinstance(x, dict) else {"column": x}, json_schema_input_type=Text | End)
 
 
 class Join(Model):
@@ -204,7 +202,7 @@ class Join(Model):
         None, description="as_of: the moment. interval: the driving row's time. A date, timestamp or number."
     )
     valid_from: Text | None = Field(None, description="as_of: the column from when a version holds, last of its key.")
-    valid_to: Annotated[End, BeforeValidator(_wrap_column, json_schema_input_type=Text | End)] | None = Field(
+    valid_to: Annotated[End, _WRAP_COLUMN] | None = Field(
         None,
         description="as_of: the column until when a version holds, exclusive; null: it is open. {column: c, inclusive:"
         " true} where versions end at that very moment.",

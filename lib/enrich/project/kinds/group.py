@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from enrich.base.schemas import WHOLE_NUMBERS, find, incomparable, may_be_key, name_of
+from enrich.base.schemas import WHOLE_NUMBERS, find, incomparable, is_wide, may_be_key, name_of
 from enrich.base.spec import PREFIX, CompiledJob, DataType, Output, WithoutJoins, name_left_key
 from enrich.project.expressions import Expression, ExpressionError, parse_expression, read_tokens
 from enrich.project.expressions.functions import explain_function, split_words
@@ -367,8 +367,8 @@ class _Reader:
             argument, form = None, "*"  # count(1) counts rows
         path = next(iter(argument.paths))[1:] if argument is not None and argument.is_path else ()
         argued, column = None if argument is None else shown, path[0] if len(path) == 1 else None
-        of, is_wide = (form, met or ""), _is_wide(aggregate, kind)
-        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, of, column, is_wide)
+        wide = aggregate.function in ("sum", "avg") and is_wide(str(kind))
+        part = Part(aggregate.function, aggregate.is_distinct, argued, kept, (form, met or ""), column, wide)
         self.aggregates.setdefault(canonical, (computed, _find_type(aggregate, kind), part))
         return name_aggregate([*self.aggregates].index(canonical)), frozenset().union(*[each.paths for each in parts])
 
@@ -416,12 +416,6 @@ def _find_fault(aggregate: Aggregate, kind: DataType) -> str | None:
     if (aggregate.function in ("min", "max") or aggregate.is_distinct) and (not may_be_key(kind) or incomparable(kind)):
         return "such values have no order"
     return None
-
-
-def _is_wide(aggregate: Aggregate, kind: DataType | None) -> bool:
-    """Return whether Spark may round sums of such values, as ``joins.group`` has it."""
-    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", str(kind)) if aggregate.function in ("sum", "avg") else None
-    return found is not None and int(found[1]) > 26 and int(found[2]) > 6
 
 
 def _find_type(aggregate: Aggregate, kind: DataType | None) -> DataType | None:
