@@ -99,8 +99,7 @@ def stage_difference(
     table = plan.target.table
     places = run.wants_places
     small = table is not None and not places and sink.is_small(table.uri)
-    whole, old = None, read_target(run, places=places, noted=small)
-    compared = affected
+    whole, compared, old = None, affected, read_target(run, places=places, noted=small)
     if old is not None and affected is not None and places and not affected.has_few_places(len(plan.spec.columns)):
         known = select_live_rows(run, rows.before) if rows.before is not None else None
         if known is None and changed.have_come(plan.spec.driving, affected):
