@@ -297,4 +297,4 @@ def test_twenty_thousand_query_runs(interpreted: SparkSession, tmp_path: Path) -
     seed, done = int(os.environ["ENRICH_TEST_SEED"]), 0
     while done < 20_000:
         seed += 1
-        done += play(tmp_path / str(seed), interpreted, seed, queries=18, rounds=8, histories=20, verifies=True)
+        done += play(tmp_path / str(seed), interpreted, seed, queries=6, rounds=8, histories=60, verifies=True)

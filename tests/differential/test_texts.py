@@ -191,7 +191,7 @@ def test_twenty_thousand_query_runs(
 ) -> None:
     """Random queries over random tables, each a job that is read anew in other words for each run.
 
-    A run of a query is as many query-runs as there are histories in its tables, 20 here.
+    A run of a query is as many query-runs as there are histories in its tables, 60 here.
     """
     answers, total = open_answers(interpreted), totals.setdefault("queries, the soak", Tally())
     worlds, windows = [*QUERIES, "random", "random", "stars"], 4
@@ -201,7 +201,7 @@ def test_twenty_thousand_query_runs(
         world = {"random": with_random_queries(chains, 4, seed), "stars": chains.only("back_by_full", "starred")}.get(
             name, QUERIES.get(name, chains)
         )
-        script = Script(list(make_histories(world, 20, windows, seed)), make_shared(world, windows, seed))
+        script = Script(list(make_histories(world, 60, windows, seed)), make_shared(world, windows, seed))
         forget_tables(interpreted)
         engine = enrich_engine(interpreted, other_ways=seed % 2 == 1)
         trial = Trial(tmp_path / str(seed), world, script, engine, seed=seed)
