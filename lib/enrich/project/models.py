@@ -138,7 +138,7 @@ class Column(Model):
     """What people are told of a column."""
 
     description: Text | None = Field(None, description="What it holds.")
-    private: StrictBool = Field(False, description="true: its values are never shown, and no file keeps statistics.")
+    private: StrictBool = Field(False, description="true: its values are never shown, and no log keeps statistics.")
 
 
 class Latest(Model):
