@@ -131,19 +131,16 @@ def fit_rows(rows: DataFrame, kinds: Mapping[str, T.DataType]) -> DataFrame:
     return rows.withColumns(fitted) if fitted else rows
 
 
-_NESTED = T.StructType | T.ArrayType | T.MapType
-
-
 def fit_columns(stored: Iterable[T.StructField], wanted: Iterable[T.StructField], prefix: str) -> dict[str, Column]:
     """Return the columns that are not ``stored``, or whose structs have other fields, in the wanted types."""
-    have = {each.name.lower(): each for each in stored}
+    have = {each.name.lower(): each.dataType for each in stored}
     found = {}
     for each in wanted:
-        there = have.get(each.name.lower())
-        if there is None:
-            found[each.name] = F.lit(None).cast(each.dataType)
-        elif isinstance(there.dataType, _NESTED) and there.dataType.simpleString() != each.dataType.simpleString():
-            found[each.name] = give_fields(F.col(prefix + quote(each.name)), there.dataType, each.dataType)
+        old, new = have.get(each.name.lower()), each.dataType
+        if old is None:
+            found[each.name] = F.lit(None).cast(new)
+        elif isinstance(old, T.StructType | T.ArrayType | T.MapType) and old.simpleString() != new.simpleString():
+            found[each.name] = give_fields(F.col(prefix + quote(each.name)), old, new)
     return found
 
 
@@ -155,10 +152,8 @@ def give_fields(value: Column, have: T.DataType, want: T.DataType) -> Column:
         there = {field.name.lower(): field for field in have.fields}
         fields = []
         for field in want.fields:
-            old = there.get(field.name.lower())
-            inner = F.lit(None).cast(field.dataType)
-            if old is not None:
-                inner = give_fields(value.getField(old.name), old.dataType, field.dataType)
+            old, kind = there.get(field.name.lower()), field.dataType
+            inner = F.lit(None).cast(kind) if old is None else give_fields(value.getField(old.name), old.dataType, kind)
             fields.append(inner.alias(field.name))
         return F.when(value.isNotNull(), F.struct(*fields))
     if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):

@@ -206,8 +206,7 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
 
 def knows_old(plan: Plan, count: float) -> bool:
     """Tell whether the sources tell what the target has of so many affected rows."""
-    spec = cast(JoinSpec, plan.spec)
-    return count <= FEW and plan.explains_target and not spec.adds_rows
+    return count <= FEW and plan.explains_target and not cast(JoinSpec, plan.spec).adds_rows
 
 
 def _join_before(

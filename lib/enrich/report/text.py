@@ -99,8 +99,7 @@ def describe_reason(reason: str) -> str:
 
 def describe(expectation: str, columns: Sequence[str], source: str | None = None) -> str:
     """Return what a rule of this type looks for in these columns, in words."""
-    plain = expectation.removeprefix("expect_").replace("_", " ")
-    said = _WANTING.get(expectation) or f"does not hold: {plain}"
+    said = _WANTING.get(expectation) or "does not hold: " + expectation.removeprefix("expect_").replace("_", " ")
     return " ".join(filter(None, [", ".join(columns), said, f"in {source}" if source else ""]))
 
 
