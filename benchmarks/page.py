@@ -2,8 +2,8 @@
 
     python benchmarks/page.py FIGURES.json [FIGURES.json ...]
 
-Each benchmark and each scale has a part of the page, the figures of ``quality.py`` and ``groups.py`` one each. Parts
-that the files say nothing of stay as they are. Goals are judged here, so that new parts say what ``goals.py`` says now.
+Each benchmark and each scale has a part of the page, the figures of ``quality.py`` have one. Parts that the files say
+nothing of stay as they are. Goals are judged here, so that new parts say what ``goals.py`` says now.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def write_groups(found: Mapping[str, Any]) -> list[str]:
     lines = ["| counts and sums | CPU s | by the rebuild |", "|---|---:|---:|"]
     for name, title in GROUPED.items():
         lines.append(f"| {title} | {costs[name]:.2f} | {costs[name] / costs['rebuild']:.2f} |")
-    return ["## Groups", "", head, "", *lines]
+    return [f"## Groups of {rows:,} rows", "", head, "", *lines]
 
 
 GROUPED = {

@@ -62,7 +62,8 @@ def play(
 
     Of each three queries one is over the table as it is, one takes it as a log, one without rows that share their key.
     The first query shows what makes its groups move, and the first round after the first run is a plain one. The others
-    have all kinds of changes among them. With ``verifies``, `enrich verify` is asked at the end, too.
+    have all kinds of changes among them. On top of the first query stand groups of its groups, and facts beside those.
+    With ``verifies``, `enrich verify` is asked at the end, too.
     """
     forget_tables(spark)
     chance = random.Random(seed)
@@ -72,6 +73,7 @@ def play(
         how = ("", LOG, HELD)[number % 3]
         # The contents of two events of one order are compared in their exact form, which of 0.0 and -0.0 is a text.
         world.add(f"q{number}", *make_query(chance, moves=not number, without="f" if how == LOG else ""), how)
+    world.add_chain("q0")
     done, told = 0, [*world.queries.values()]
     for number, kinds in enumerate([[], ["put", "drop"], *world.deal(rounds - 2)]):
         acts = [world.change(each) for each in kinds]
@@ -84,17 +86,22 @@ def play(
             options["since"] = "beginning"
         elif number > 1 and chance.random() < 0.25:
             acts.append("restored targets")
-            for name in world.queries:
+            for name in (*world.queries, *world.chain):
                 log = DeltaTable(world.lab.path(name))
                 if log.version():
                     log.restore(chance.randrange(log.version()))
-        result = world.lab.run_all(**options)
+        result = world.lab.run_all(*world.queries, **options)
         context = f"seed {seed}, round {number}, {acts}, {options}: {told}"
         if until is not None and any(job.exit_code == 2 for job in result.jobs):
-            until, result = None, world.lab.run_all()  # the cursor was further already
+            until, result = None, world.lab.run_all(*world.queries)  # the cursor was further already
         for job in result.jobs:
             assert job.exit_code == 0, f"{job.job}: {job.error}; {context}"
             wrong = world.compare(job.job, until)
+            assert not wrong, f"{wrong[:6]}; {context}"
+            done += histories
+        for job in world.lab.run_all(*world.chain).jobs:
+            assert job.exit_code == 0, f"{job.job}: {job.error}; {context}"
+            wrong = world.compare_chain(job.job)
             assert not wrong, f"{wrong[:6]}; {context}"
             done += histories
     if verifies and until is None:

@@ -135,6 +135,7 @@ class GroupWorld:
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
     queries: dict[str, tuple[str, tuple[str, ...]]] = field(default_factory=dict)
     hows: dict[str, str] = field(default_factory=dict)
+    chain: dict[str, str] = field(default_factory=dict)
     keyless: int = 0
 
     def begin(self) -> None:
@@ -288,12 +289,39 @@ class GroupWorld:
         wanted = [row.asDict() for row in self.spark.sql(text).collect()]
         self.spark.catalog.dropTempView("facts")
         wanted = [row for row in wanted if all(row[key] is not None for key in keys)]
+        return self._differ(name, wanted, name_history(text, keys))
+
+    def _differ(self, name: str, wanted: list[dict[str, Any]], history: str) -> list[tuple[int, str]]:
         found = [row.asDict() for row in self.spark.read.format("delta").load(self.lab.path(name)).collect()]
         columns = list(wanted[0] if wanted else found[0]) if wanted or found else []
         ours, theirs = (Counter(canonical_row(row, columns) for row in side) for side in (found, wanted))
-        at = columns.index(name_history(text, keys)) if columns else 0
+        at = columns.index(history) if columns else 0
         sides = {"lacks": theirs - ours, "has": ours - theirs}
         return [(row[at][1], f"{side} {name} {row}") for side, rows in sides.items() for row in rows]
+
+    def add_chain(self, name: str) -> None:
+        """Write two jobs on top of a query that moves: groups of its groups, and each fact beside those."""
+        text, keys = self.queries[name]
+        each = f"SELECT {name_history(text, keys)} AS h, count(*) AS groups, sum(rows) AS size, max(total) AS most"
+        self.chain = {
+            "again": f"{each}, sum(known) AS known FROM {name} GROUP BY h",
+            "beside": "SELECT facts.id, facts.h, facts.n, again.groups, again.size, again.most FROM facts"
+            " LEFT JOIN again ON facts.h = again.h",
+        }
+        below = f"{name}: {{table: {name}, key: [{', '.join(keys)}]}}"
+        sources = {"again": below, "beside": "facts: {table: facts, key: id}, again: {table: again, key: h}"}
+        for job, query in self.chain.items():
+            self.lab.job(f"job: {job}\nsources: {{{sources[job]}}}\nquery: |\n  {query}\ntarget: {{table: {job}}}\n")
+
+    def compare_chain(self, job: str) -> list[tuple[int, str]]:
+        """Return how a target on top differs from Spark's answer over the tables as they are now."""
+        for table in ("facts", "again", *self.queries):
+            self.spark.read.format("delta").load(self.lab.path(table)).createOrReplaceTempView(table)
+        keyless = " WHERE id IS NOT NULL" if job == "beside" else ""
+        wanted = [row.asDict() for row in self.spark.sql(self.chain[job] + keyless).collect()]
+        for table in ("facts", "again", *self.queries):
+            self.spark.catalog.dropTempView(table)
+        return self._differ(job, wanted, "h")
 
 
 def name_history(text: str, keys: tuple[str, ...]) -> str:
