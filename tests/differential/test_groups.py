@@ -62,8 +62,8 @@ def play(
 
     Of each three queries one is over the table as it is, one takes it as a log, one without rows that share their key.
     The first query shows what makes its groups move, and the first round after the first run is a plain one. The others
-    have all kinds of changes among them. On top of the first query stand groups of its groups, and facts beside those.
-    With ``verifies``, `enrich verify` is asked at the end, too.
+    have all kinds of changes among them. On top of the first query stand groups of its groups, and facts beside those;
+    they run every second time. With ``verifies``, `enrich verify` is asked at the end, too.
     """
     forget_tables(spark)
     chance = random.Random(seed)
@@ -99,7 +99,7 @@ def play(
             wrong = world.compare(job.job, until)
             assert not wrong, f"{wrong[:6]}; {context}"
             done += histories
-        for job in world.lab.run_all(*world.chain).jobs:
+        for job in world.lab.run_all(*world.chain).jobs if number % 2 else ():
             assert job.exit_code == 0, f"{job.job}: {job.error}; {context}"
             wrong = world.compare_chain(job.job)
             assert not wrong, f"{wrong[:6]}; {context}"
