@@ -235,7 +235,7 @@ def test_the_nearest_parent_is_the_project(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_directory_that_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="is not a project: jobs/ and conf/ is missing; run `enrich init "):
+    with pytest.raises(ConfigError, match="is not a project: jobs/ and conf/ are missing; run `enrich init "):
         load_project(tmp_path)
     (tmp_path / "jobs").mkdir()
     with pytest.raises(ConfigError, match="is not a project: conf/ is missing; write conf/dev"):
