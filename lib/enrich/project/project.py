@@ -124,7 +124,7 @@ def load_project(
     settings = reader.settings(target, deployments)
     files = reader.files("jobs", _YAML)
     if not files and needs_jobs:
-        reader.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
+        reader.faults.append(Fault(f"there are no job files; `{hints.init_from('TABLE...')}` writes one", "jobs"))
     trees = {stem: tree for stem, name in files.items() if (tree := reader.tree(name)) is not None}
     declared, told = reader.tables()
     told_places = {fault.where for fault in told}

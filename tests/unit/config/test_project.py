@@ -270,7 +270,10 @@ def test_hidden_and_foreign_files_are_ignored_and_both_endings_read(load) -> Non
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"conf/dev.yml": CONF}, [("jobs", "there are no job files; write jobs/<job>.yml")]),
+        (
+            {"conf/dev.yml": CONF},
+            [("jobs", "there are no job files; `enrich init --from TABLE...` writes one")],
+        ),
         ({"jobs/orders.yml": JOIN}, [("conf", "there is no deployment; write conf/dev.yml")]),
         ({**FILES, "jobs/orders.yaml": JOIN}, [("jobs/orders.yml", "jobs/orders.yaml has the same name")]),
         ({**FILES, "conf/dev.yaml": CONF}, [("conf/dev.yml", "conf/dev.yaml has the same name")]),
