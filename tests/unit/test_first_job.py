@@ -245,6 +245,7 @@ def test_a_table_without_change_feed_is_noted_with_the_statement(tmp_path: Path)
     assert "has no change feed; run in Spark SQL: ALTER TABLE" in note
     python, *args = shlex.split(done.next.splitlines()[1])  # a command that needs no Spark, before all others
     assert (python, done.next.splitlines()[2]) == ("python", "  enrich validate")
+    assert done.next.splitlines()[1].count("'") == 2  # quoted so that a person can read it
     subprocess.run([sys.executable, *args], check=True)
     assert inspection.validate(enrich.load_project(tmp_path)) == []
 

@@ -117,7 +117,7 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
 
 def _switch_on(place: str) -> str:
     """Return the command that switches on the change feed of a table in a directory, without Spark."""
-    code = f"DeltaTable({place!r}).alter.set_table_properties({{{tables.CHANGE_FEED!r}: 'true'}})"
+    code = f"DeltaTable({json.dumps(place)}).alter.set_table_properties({json.dumps({tables.CHANGE_FEED: 'true'})})"
     return shlex.join(["python", "-c", f"from deltalake import DeltaTable; {code}"])
 
 
