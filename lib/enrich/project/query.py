@@ -546,7 +546,7 @@ class _Reader:
             self.fail(f"{token.text}(...) is not possible in FROM, which names tables", token)
         source = find(shown, self.sources) if len(parts) == 1 else None
         if source is None:
-            near = did_you_mean(shown, self.sources) or "; add it to 'sources', or to tables.yml"
+            near = did_you_mean(shown, self.sources, "add it to 'sources', or to tables.yml")
             raise QueryFault(token.start, f"{shown!r} is not a source of this job{near}")
         self._refuse_behind_table()
         is_named = self.take("as")

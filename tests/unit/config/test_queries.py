@@ -173,6 +173,7 @@ def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dic
             "write the joins as a job, and read its target",
         ),
         ('SELECT id FROM "spans"', "it stands without quotes, or in backticks"),
+        ("SELECT p.id FROM prices p", "is not a source of this job; add it to 'sources', or to tables.yml"),
         ("SELECT n FROM spans", "select spans.id as it is, or correct 'key'"),
     ],
 )
