@@ -67,13 +67,15 @@ that of one round, the JVM has run such a change only once before, at a tenth of
 
 
 def draw_bars(title: str, bars: Sequence[tuple[str, float]]) -> str:
-    """Return a bar chart as SVG that can be read on light and dark pages."""
+    """Return a bar chart as SVG, light or dark as the page is."""
     most = max((value for _, value in bars), default=1.0) or 1.0
     height = 30 + len(bars) * (BAR + 6)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 90}" height="{height}"',
         f' role="img" font-family="sans-serif" font-size="12"><title>{escape(title)}</title>',
-        '<rect width="100%" height="100%" fill="#fff"/>',
+        "<style>text{fill:#1f2430}.ground{fill:#fff}",
+        "@media (prefers-color-scheme:dark){text{fill:#e8eaf0}.ground{fill:#1b1e27}}</style>",
+        '<rect width="100%" height="100%" class="ground"/>',
         f'<text x="4" y="16" font-weight="bold">{escape(title)}</text>',
     ]
     for place, (name, value) in enumerate(bars):

@@ -167,6 +167,32 @@ def test_wrong_usage_exits_2_and_says_where_to_read_on(call: Call, bare_project:
     assert result.stderr.splitlines()[-1].startswith("error: ")
 
 
+@pytest.mark.parametrize("option", ["--since", "--every", "--result-file"])
+def test_an_option_without_its_value_leads_to_the_help_of_its_command(call: Call, option: str) -> None:
+    assert call("run", option).stderr.splitlines() == [
+        "try: enrich run --help",
+        f"error: Option '{option}' requires an argument.",
+    ]
+
+
+def test_a_table_that_is_not_there_is_told_the_one_beside_it_or_that_the_lake_is_not_there(
+    call: Call, project: Path
+) -> None:
+    def refuse() -> str:
+        (line,) = call("--project-dir", project, "validate").stderr.splitlines()
+        return line
+
+    accounts = project / "lake" / "accounts"
+    accounts.rename(project / "lake" / "acounts")
+    assert refuse().endswith(f"there is no table at {accounts}; did you mean 'acounts'?")
+    (project / "lake" / "acounts").rename(project / "else")
+    assert refuse().endswith(f"there is no table at {accounts}; create it, or correct the table's name")
+    conf = project / "conf" / "dev.yml"
+    conf.write_text(conf.read_text().replace("./lake", "./lakes"))
+    said = call("--project-dir", project, "validate").stderr.splitlines()
+    assert said[0].endswith("/lakes is not there either: see 'lake' in conf/; create it, or correct the table's name")
+
+
 def test_no_command_prints_help(call: Call) -> None:
     result = call()
     assert (result.exit_code, result.stdout) == (2, "")

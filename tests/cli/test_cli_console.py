@@ -102,6 +102,13 @@ def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
     ]
 
 
+def test_one_is_no_plural() -> None:
+    counts = Counts(null_foreign_keys=1, null_list_ids=11, null_values=1)
+    assert list_notes(JobResult("j", "updated", counts=counts)) == [
+        "1 null foreign key, 11 null list ids, 1 null value"
+    ]
+
+
 def test_a_run_that_judged_nothing_says_so_in_one_line() -> None:
     silent = [finding(index=i, success=None, checked=0, failed=0) for i in range(3)]
     assert list_notes(JobResult("j", "updated", findings=tuple(silent))) == ["3 rules, 0 rows checked"]

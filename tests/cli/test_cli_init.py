@@ -110,6 +110,11 @@ def test_init_does_not_mix_into_a_project(call: Call, bare_project: Path) -> Non
     assert (result.exit_code, result.stdout) == (2, "")
     assert "has files of a project already" in result.stderr
     assert str(bare_project / "jobs" / "customers.yml") in result.stderr
+    for number in range(20):
+        (bare_project / "jobs" / f"x{number}.yml").write_text(JOB)
+    assert ", and 19 more; nothing was written" in call("init", bare_project).stderr
+    for number in range(20):
+        (bare_project / "jobs" / f"x{number}.yml").unlink()
     assert len(files_below(bare_project)) == len(before)
     assert (bare_project / "jobs" / "customers.yml").read_text() == JOB
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -237,8 +240,20 @@ def test_strange_names_give_a_file_that_is_valid(tmp_path: Path) -> None:
 
 def test_a_table_without_change_feed_is_noted_with_the_statement(tmp_path: Path) -> None:
     put(tmp_path, feed=False, tags=TAGS)
-    (note,) = guess(tmp_path, "tags")[0].notes
+    done = guess(tmp_path, "tags")[0]
+    (note,) = done.notes
     assert "has no change feed; run in Spark SQL: ALTER TABLE" in note
+    python, *args = shlex.split(done.next.splitlines()[1])  # a command that needs no Spark, before all others
+    assert (python, done.next.splitlines()[2]) == ("python", "  enrich validate")
+    assert done.next.splitlines()[1].count("'") == 2  # quoted so that a person can read it
+    subprocess.run([sys.executable, *args], check=True)
+    assert inspection.validate(enrich.load_project(tmp_path)) == []
+
+
+def test_a_path_that_is_misspelled_is_told_the_table_beside_it(tmp_path: Path) -> None:
+    put(tmp_path, tags=TAGS)
+    with pytest.raises(enrich.ConfigError, match="no directory of a Delta table on this machine; did you mean 'tags'"):
+        write_first_job([str(tmp_path / "lake" / "tag")], tmp_path, "dev")
 
 
 @pytest.mark.parametrize(

@@ -123,7 +123,7 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
             message, repair = f"{nearest} is not a directory", "move it away, or name another directory"
             yield Diagnosis("directories", FAULT, str(local), message, repair, EnvironmentFault.exit_code)
         elif not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
-            message, repair = f"this user cannot write to {nearest}", "give it to the user that runs enrich"
+            message, repair = f"this user cannot write to {nearest}", f"give {nearest} to the user that runs enrich"
             if nearest.stat().st_uid == os.getuid():
                 repair = f"chmod -R u+rwX {shlex.quote(str(nearest))}"
             yield Diagnosis("directories", FAULT, str(local), message, repair, EnvironmentFault.exit_code)

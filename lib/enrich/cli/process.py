@@ -69,7 +69,8 @@ class CommandLine(click.Group):
         except click.ClickException as error:
             if not logs_json():
                 where = getattr(error, "ctx", None)
-                place, usage = (where.command_path, f"{where.get_usage()}\n") if where is not None else ("enrich", "")
+                named = next((f"enrich {each}" for each in args or sys.argv[1:] if each in self.commands), "enrich")
+                place, usage = (where.command_path, f"{where.get_usage()}\n") if where is not None else (named, "")
                 put(clean(f"{usage}try: {place} --help"), sys.stderr)
             say_error(error.format_message())
             code = error.exit_code

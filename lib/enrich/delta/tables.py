@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from operator import eq
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import unquote
@@ -90,7 +91,13 @@ def open_log(uri: str) -> DeltaTable:
             raise deny(uri) from error
         if is_occupied(uri):
             raise ConfigError(f"{uri} is not a Delta table", hint="convert it with CONVERT TO DELTA first") from None
-        raise ConfigError(f"there is no table at {uri}", hint="create it, or correct the table's name") from None
+        hint, local = "create it, or correct the table's name", find_local_path(uri)
+        beside = [] if local is None else [each.parent.name for each in local.parent.glob("*/_delta_log")]
+        if local is not None and not local.parent.is_dir():
+            hint = f"its directory {local.parent} is not there either: see 'lake' in conf/; {hint}"
+        elif local is not None and (near := get_close_matches(local.name, beside, 1, cutoff=0.8)):
+            hint = f"did you mean {near[0]!r}?"
+        raise ConfigError(f"there is no table at {uri}", hint=hint) from None
     except Exception as error:
         raise describe_unreadable(uri, error) from error
     return log

@@ -55,7 +55,7 @@ def write_project(directory: Path) -> list[str]:
     # What a project would take for its own jobs, suites or deployments.
     own = [f"{folder}/*.{ending}" for folder in ("jobs", "conf", "expectations") for ending in ("yml", "yaml")]
     if found := [path for pattern in (*own, "expectations/*.json") for path in sorted(directory.glob(pattern))]:
-        listed = ", ".join(map(str, found))
+        listed = ", ".join([*map(str, found[:3]), *([f"and {len(found) - 3} more"] if found[3:] else [])])
         message = f"this directory has files of a project already: {listed}; nothing was written"
         raise ConfigError(message, hint=_ELSEWHERE)
     tables, lake = read_tree(_TABLES, _TABLES.name).mapping(), directory / "lake"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from enrich.base.errors import ConfigError, RunFailed
 from enrich.base.names import CatalogName, identify
 from enrich.base.schemas import WHOLE_NUMBERS, fields_of, incomparable, kind_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, DataType, quote
+from enrich.base.words import suggest
 from enrich.delta import tables
 from enrich.delta.tables import open_log, query_rows, quote_name
 from enrich.init import format_schemas, write_files
@@ -98,15 +100,25 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
         files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
     makers = set[str | None]()  # jobs that write these tables: their next run switches on the change feed
+    feedless = list[str]()
     try:  # what `enrich validate` says of the new job
         written = load_project(project.dir, project.deployment)
         makers = {written.makers.get(identify(place)) for place in places}
+        feedless = [place for place in places if place.startswith("/") and not written.makers.get(identify(place))]
+        feedless = [place for place in feedless if not tables.read_state(place).has_change_feed]
         faults = inspection.validate(written)
         notes += [str(fault) for fault in faults if (fault.where or "").partition(":")[0] in files]
     except ConfigError as error:
         notes += [str(fault) for fault in error.faults]
-    commands = [hints.validate(), *map(hints.run, [*sorted(filter(None, makers)), *jobs]), *commands]
+    runs = map(hints.run, [*sorted(filter(None, makers)), *jobs])
+    commands = [*map(_switch_on, feedless), hints.validate(), *runs, *commands]
     return FirstJob(project.dir, sorted(files), notes, "\n  ".join(["Next:", *commands]))
+
+
+def _switch_on(place: str) -> str:
+    """Return the command that switches on the change feed of a table in a directory, without Spark."""
+    code = f"DeltaTable({json.dumps(place)}).alter.set_table_properties({json.dumps({tables.CHANGE_FEED: 'true'})})"
+    return shlex.join(["python", "-c", f"from deltalake import DeltaTable; {code}"])
 
 
 def _name_alias(text: str, taken: set[str]) -> str:
@@ -123,9 +135,12 @@ def _open_project(references: Sequence[str], directory: Path | None, target: str
         home = (directory or Path()).absolute()
         first = Path(os.path.abspath(references[0]))  # noqa: PTH100 - `..` goes, links stay
         if not first.is_dir():
+            beside = {each.parent.name for each in first.parent.glob("*/_delta_log")}
             raise ConfigError(
                 f"there is no project here, and {references[0]!r} is no directory of a Delta table on this machine",
-                hint=f"`{hints.init('shop')}` writes a project into a directory; set 'lake' in its conf/dev.yml",
+                hint=suggest(
+                    first.name, beside, f"`{hints.init('shop')}` writes a project; its conf/dev.yml has 'lake'"
+                ),
             ) from None
         lake, given = format_text(_shorten(str(first.parent), home)), dict[str, object](lake=str(first.parent))
         if not (first.is_relative_to(home) or home.is_relative_to(first.parent)):  # somebody else's: it is only read

@@ -23,25 +23,23 @@ Tokens = tuple[Token, ...]
 
 _PLACE = re.compile(r" at character (\d+)(?: of the (?:expression|condition))?")
 _YAML = "kinds of jobs that SQL has no words for are written with 'from' and 'join'"
-_NEXT = "write it as a job of its own, which reads this one's target"
+_OWN_JOB = "make it a job of its own, and read that job's target here"
+_LATER = "a job's row comes from one row of each table: compute it where the target is read"
 _CLAUSES = {
-    "group by": f"GROUP BY stands once, behind WHERE, and groups the rows of one table; {_NEXT}",
-    "having": f"HAVING is not possible; write the condition as the WHERE of the next job: {_NEXT}",
+    "group by": "GROUP BY stands once, behind WHERE, and groups the rows of one table; write a job for each",
+    "having": "HAVING is not possible; write it as the WHERE of a second job, which reads this job's target",
     "order by": "ORDER BY is not possible: the rows of a table have no order; sort where it is read",
     "sort by": "SORT BY is not possible: the rows of a table have no order; sort where it is read",
     "cluster by": "CLUSTER BY is not possible; 'cluster_by' of the target says how its files are laid out",
     "distribute by": "DISTRIBUTE BY is not possible; 'cluster_by' of the target says how its files are laid out",
     "limit": "LIMIT is not possible: which rows come first is not decided; a condition in WHERE is",
     "offset": "OFFSET is not possible: which rows come first is not decided; a condition in WHERE is",
-    "window": f"WINDOW is not possible: a job's row comes from one row of each table; {_NEXT}",
-    "qualify": f"QUALIFY is not possible: a job's row comes from one row of each table; {_NEXT}",
+    **{word: f"{word.upper()} is not possible; {_LATER}" for word in ("window", "qualify", "pivot", "unpivot")},
     "lateral view": "LATERAL VIEW makes several rows of one, and a job gives one for a key; a list join joins elements",
     **{
         word: f"{word.upper()} is not possible: a job has one driving table; write a job for each part"
         for word in ("union", "intersect", "except", "minus")
     },
-    "pivot": f"PIVOT is not possible; {_NEXT}",
-    "unpivot": f"UNPIVOT is not possible; {_NEXT}",
     "tablesample": "TABLESAMPLE is not possible: a job keeps all rows right; a condition in WHERE chooses some",
     **{
         f"{kind} as of": f"{kind.upper()} AS OF is not possible: a run reads the versions it has pinned; see --until"
@@ -319,8 +317,6 @@ class _Reader:
             query.items.append(self._read_item())
         if not self.take("from"):
             raise QueryFault(query.select_at, "a query names its tables: FROM is missing behind the columns")
-        if self.token.type == "end":
-            self.fail("a table's name is missing behind FROM")
         self._read_tables(0)
         while self._find_join():
             self._read_join()
@@ -336,7 +332,7 @@ class _Reader:
         query, word = self.query, self.token
         query.group_at = word.start
         if query.joins:
-            self.fail(f"GROUP BY groups the rows of one table, and this query joins some; join them first: {_NEXT}")
+            self.fail("GROUP BY groups the rows of one table: write the joins as a job, and read its target here")
         self.at += 2
         several = "GROUP BY with ALL, ROLLUP, CUBE or GROUPING SETS is not possible: a job's groups have one key"
         while not query.groups or self.take(","):
@@ -349,16 +345,13 @@ class _Reader:
 
     def _open(self) -> None:
         """Read SELECT; say what another statement is."""
-        first = self.token
-        word = first.lower
+        first, word = self.token, self.token.lower
         if word == "from" and (inserts := [token for token in self.tokens if token.lower == "insert"]):
             self.fail("INSERT is no query; a job's query is one SELECT", inserts[0])
         if word == "with":
-            self.fail(f"WITH is not possible: a query reads tables, no other query; {_NEXT}")
+            self.fail(f"WITH is not possible: a query reads tables, no other query; {_OWN_JOB}")
         if word in _STATEMENTS:
             self.fail(f"{word.upper()} is no query; a job's query is one SELECT")
-        if word == "(":
-            self.fail("parentheses around a query are not possible; begin with SELECT")
         if word != "select":
             self.fail(f"a query begins with SELECT, not with {first.text if word else 'a name or a text'!r}")
         self.query.select_at = first.start
@@ -414,7 +407,9 @@ class _Reader:
                 if self.look(1) in (*_SELECTS, "from") and begins:
                     is_exists = self.at > start and self.look(-1) == "exists"
                     what = "EXISTS with a subquery" if is_exists else "a subquery"
-                    self.fail(f"{what} is not possible: join the table; {_NEXT}", self.tokens[self.at - is_exists])
+                    self.fail(
+                        f"{what} is not possible: join its table, or {_OWN_JOB}", self.tokens[self.at - is_exists]
+                    )
                 opened.append((word, self.at - (before is not None and before.type == "word")))
             elif word == "case" and self.look(1) != ".":
                 opened.append((word, self.at))
@@ -449,8 +444,8 @@ class _Reader:
         filters = self._has_groups and self.look(1) == "filter"  # which aggregates there are is told later
         if word == ")" and self.look(1) in _AGGREGATED and self.look(2) == "(" and not filters:
             name = self.tokens[call]
-            what = "a window, which looks at other rows" if self.look(1) == "over" else "an aggregate of many rows"
-            self.fail(f"{name.text} is {what}, and a job's row comes from one row of each table; {_NEXT}", name)
+            what = f"a window; {_LATER}" if self.look(1) == "over" else "an aggregate of many rows; write GROUP BY"
+            self.fail(f"{name.text} is {what}", name)
 
     def _ends_here(self) -> bool:
         """Tell whether a clause or a join begins behind an operand."""
@@ -537,12 +532,10 @@ class _Reader:
             self.fail("LATERAL is not possible: a table's rows are joined by a key")
         if word == "(":
             if after in _SELECTS:
-                self.fail(f"a subquery is not possible: FROM names tables; {_NEXT}")
+                self.fail(f"a subquery is not possible: FROM names tables; {_OWN_JOB}")
             self.fail("parentheses on the right of a join are not possible: a job joins from left to right")
-        if word == "values":
-            self.fail("VALUES is not possible: FROM names tables")
         if token.type not in ("word", "quoted"):
-            self.fail("a table's name is missing")
+            self.fail("a table's name is missing behind FROM or JOIN; it stands without quotes, or in backticks")
         parts = [token.name]
         self.at += 1
         while self.look() == "." and self.at + 1 < len(self.tokens):
@@ -553,7 +546,7 @@ class _Reader:
             self.fail(f"{token.text}(...) is not possible in FROM, which names tables", token)
         source = find(shown, self.sources) if len(parts) == 1 else None
         if source is None:
-            near = did_you_mean(shown, self.sources) or "; add it to 'sources', or to tables.yml"
+            near = did_you_mean(shown, self.sources, "add it to 'sources', or to tables.yml")
             raise QueryFault(token.start, f"{shown!r} is not a source of this job{near}")
         self._refuse_behind_table()
         is_named = self.take("as")

@@ -601,7 +601,7 @@ class _Resolver:
                 missing += [f"{alias}.{name}" for name, path in held.items() if _write_path(path) not in texts]
         if missing:
             said = "the target's key is not selected completely: each of its rows is found by it"
-            self.fault(self.query.select_at, f"{said}; select {', '.join(missing)} as it is")
+            self.fault(self.query.select_at, f"{said}; select {', '.join(missing)} as it is, or correct 'key'")
 
 
 def _fold_text(text: str) -> str:
@@ -709,6 +709,8 @@ def expand_query(tree: Tree, tables: Tree = NO_TABLES) -> tuple[Tree, list[Fault
         faults.append(Fault(said, tree.at("kind")))
     if not isinstance(text, str):
         faults.append(Fault("'query' must be text: one SELECT, best as a block behind 'query: |'", tree.at("query")))
+    if not isinstance(root.get("sources", {}), dict):
+        faults.append(Fault("'sources' must be a mapping, as {orders: {table: orders, key: id}}", tree.at("sources")))
     if faults:
         return tree, faults
     query = read_query(text, {**tables.mapping(), **tree.mapping("sources")})

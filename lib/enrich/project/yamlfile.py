@@ -39,6 +39,10 @@ _WORDS: dict[str, bool | float | None] = {
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _MAX_DIGITS = 1_000
+_MENDS = {
+    "found a tab that cannot start any token": "; indent with spaces",
+    "mapping values are not allowed here": "; put a text with ': ' in quotes, or behind '|' on lines of its own",
+}
 
 
 @dataclass(frozen=True)
@@ -184,11 +188,10 @@ class _Reader:
             problem = (error.problem or "syntax error").replace("character '\\t'", "a tab")
             unclosed = ("end of stream" in problem or "stream end" in problem) and error.context_mark is not None
             mark = error.context_mark if unclosed else error.problem_mark or error.context_mark
-            context = f" ({error.context})" if error.context else ""
             line = mark.line + 1 if mark else line
             braces = "${" in "".join(self.text.split("\n")[line - 1 : line])
-            hint = "; inside { } and [ ] put '${...}' in quotes" if braces else ""
-            self.stop(f"not valid YAML: {problem}{context}{hint}", line)
+            hint = "; inside { } and [ ] put '${...}' in quotes" if braces else _MENDS.get(problem, "")
+            self.stop(f"not valid YAML: {problem}{hint}", line)
         except (yaml.YAMLError, ValueError, OverflowError):
             self.stop("not valid YAML", line)
 

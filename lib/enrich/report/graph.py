@@ -55,7 +55,7 @@ class Node:
     def lines(self) -> tuple[str, str]:
         """What stands in the box."""
         names = clean(self.name), "table" if self.job is None else format_verdict(self.job.verdict)
-        return names[0] if len(names[0]) <= _LONGEST else f"{names[0][: _LONGEST - 1]}…", names[1]
+        return names[0] if len(names[0]) <= _LONGEST else f"{names[0][: _LONGEST - 9]}…{names[0][-8:]}", names[1]
 
     def tell(self) -> str:
         """Return what the box is, in a sentence."""

@@ -235,7 +235,7 @@ def test_the_nearest_parent_is_the_project(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_directory_that_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="is not a project: jobs/ and conf/ is missing; run `enrich init "):
+    with pytest.raises(ConfigError, match="is not a project: jobs/ and conf/ are missing; run `enrich init "):
         load_project(tmp_path)
     (tmp_path / "jobs").mkdir()
     with pytest.raises(ConfigError, match="is not a project: conf/ is missing; write conf/dev"):
@@ -270,7 +270,10 @@ def test_hidden_and_foreign_files_are_ignored_and_both_endings_read(load) -> Non
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"conf/dev.yml": CONF}, [("jobs", "there are no job files; write jobs/<job>.yml")]),
+        (
+            {"conf/dev.yml": CONF},
+            [("jobs", "there are no job files; `enrich init --from TABLE...` writes one")],
+        ),
         ({"jobs/orders.yml": JOIN}, [("conf", "there is no deployment; write conf/dev.yml")]),
         ({**FILES, "jobs/orders.yaml": JOIN}, [("jobs/orders.yml", "jobs/orders.yaml has the same name")]),
         ({**FILES, "conf/dev.yaml": CONF}, [("conf/dev.yml", "conf/dev.yaml has the same name")]),

@@ -152,6 +152,43 @@ def test_a_query_is_refused_at_its_place_in_words_that_say_what_it_is(entry: dic
 
 
 @pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("SELECT id, row_number() OVER (ORDER BY id) AS n FROM spans", "compute it where the target is read"),
+        ("SELECT id FROM spans QUALIFY row_number() OVER (ORDER BY id) = 1", "compute it where the target is read"),
+        ("SELECT id, count(*) FILTER (WHERE id > 1) AS n FROM spans", "write GROUP BY"),
+        ("SELECT id, count(*) AS n FROM spans", "write GROUP BY"),
+        (
+            "SELECT id, count(*) AS n FROM spans GROUP BY id HAVING count(*) > 1",
+            "as the WHERE of a second job, which reads",
+        ),
+        ("SELECT id FROM (SELECT * FROM spans) s", "make it a job of its own, and read that job's target here"),
+        (
+            "WITH s AS (SELECT * FROM spans) SELECT id FROM s",
+            "make it a job of its own, and read that job's target here",
+        ),
+        ("SELECT id FROM spans WHERE id IN (SELECT id FROM spans)", "join its table, or make it a job of its own"),
+        (
+            "SELECT a.n FROM spans a JOIN spans b ON a.id = b.id GROUP BY a.n",
+            "write the joins as a job, and read its target",
+        ),
+        ('SELECT id FROM "spans"', "it stands without quotes, or in backticks"),
+        ("SELECT p.id FROM prices p", "is not a source of this job; add it to 'sources', or to tables.yml"),
+        ("SELECT n FROM spans", "select spans.id as it is, or correct 'key'"),
+    ],
+)
+def test_what_a_refused_query_is_told_to_do_instead_is_possible(query: str, said: str) -> None:
+    """A window is none in a job of its own either, and what a query reads comes from a job before it, not behind it."""
+    _, faults = read({"query": query}, {"spans": "spans"}, SPANS)
+    assert said in " ".join(each.message for each in faults)
+
+
+def test_sources_that_are_a_list_are_told_before_the_query_misses_them() -> None:
+    _, faults = expand_query(Tree("q", {"query": "SELECT id FROM spans", "sources": ["spans"]}, {}, {}, {}))
+    assert [each.message for each in faults] == ["'sources' must be a mapping, as {orders: {table: orders, key: id}}"]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *("a.end - a.start", "coalesce(a.end, 1)", "CASE WHEN a.n > a.end THEN a.case END", "a.from", "a.to - a.from"),

@@ -265,6 +265,8 @@ addEventListener('load', () => {
         measure();
         page.querySelectorAll('details').forEach(each => each.open = true);
         measure();
+        const jobs = page.querySelector('.jobs');  // on a telephone, and only there, this table may be pushed aside
+        if (jobs && root.clientWidth > 700) over.push(jobs.scrollWidth - jobs.clientWidth);
         return [Math.max(...over), frame.contentWindow.getComputedStyle(page.body).backgroundColor];
     });
     document.title = JSON.stringify(told);
@@ -317,3 +319,11 @@ def test_long_names_do_not_run_over_the_edge(tmp_path: Path) -> None:
     rows = [row(n, stages={"join": 1.0, "write": 2.0}, **document) for n in range(30)]
     text = render_page(build_report([(project.jobs["customers"], rows)], project))
     assert [over for over, _ in measure(text, tmp_path)] == [0] * len(FRAMES)
+
+
+@needs_browser
+def test_jobs_with_long_names_leave_room_for_what_to_do_next(tmp_path: Path) -> None:
+    names = [f"a_rather_long_name_of_a_job_that_enriches_orders_with_customers_{number}" for number in range(3)]
+    text = render_page(report_of_size(tmp_path, 3, {name: ["orders"] for name in names}))
+    assert [over for over, _ in measure(text, tmp_path)] == [0] * len(FRAMES)
+    assert {f"{name[-8:]}</text>" in text for name in names} == {True}, "in the picture, too, one is told from another"

@@ -134,7 +134,7 @@ _NOT_ALLOWED = (
         tuple_union_agg_integer var_pop var_samp variance
         """,
         "is an aggregate of many rows, and an expression sees one row",
-        f"{_ELSEWHERE}; of a list there are array_max, array_min, size, aggregate, of columns greatest, least",
+        "write GROUP BY, or read a target of a job with it; lists have array_max, size and aggregate, columns greatest",
     ),
     (
         "cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number",
