@@ -82,4 +82,5 @@ def test_a_target_without_record_is_not_guessed(tmp_path: Path) -> None:
     ("text", "seconds"), [(None, 604_800), ("interval 36 hours", 129_600), ("interval 1 month", None)]
 )
 def test_how_long_removed_files_stay(text: str | None, seconds: int | None) -> None:
-    assert tables.compute_file_retention({} if text is None else {tables.KEEPS_FILES: text}) == seconds
+    properties = {} if text is None else {tables.KEEPS_FILES: text}
+    assert tables.read_interval(properties, tables.KEEPS_FILES) == seconds

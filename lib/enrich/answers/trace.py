@@ -33,7 +33,7 @@ from enrich.base.schemas import WHOLE_NUMBERS, find, name_of
 from enrich.base.spec import FILE, NORMALISERS, TEXT_TYPE, DataType, JobSpec, quote
 from enrich.delta import tables
 from enrich.delta.stores import open_files
-from enrich.delta.tables import KEEPS_LOG, compute_file_retention, read_interval
+from enrich.delta.tables import KEEPS_FILES, KEEPS_LOG, read_interval
 from enrich.frames.normalise import normalise
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
@@ -221,14 +221,14 @@ def _search(session: SparkSession, table: _Table, key: _Key) -> Iterator[KeyPlac
             name, at = _name_file(each["remove"]["path"]), (each["remove"].get("deletionTimestamp") or 0) / 1000
             inside |= {name: max(inside[name], at)} if name in inside else {}
     fed = {_name_file(path) for path in listed if path.startswith(_FEED)}
-    keeps = compute_file_retention(state.properties)
+    keeps = read_interval(state.properties, KEEPS_FILES)
     for what, is_fed in (("old_version", False), ("change_feed", True)):
         if gone := {name: at for name, at in inside.items() if name not in active and (name in fed) == is_fed}:
             yield tell(what, gone, None if keeps is None else max(gone.values()) + keeps)
     folders = [there[each] for each in (_LOG, _SIDECARS) if each in there]
     old = {path: at for path, at in listed.items() if path.startswith(_LOG)}
     if logged := _list_files(partial(_find_in_log, session, key, stored), folders, old):
-        keeps = read_interval(state.properties.get(KEEPS_LOG, "interval 30 days"))
+        keeps = read_interval(state.properties, KEEPS_LOG)
         # Delta removes what is older than the beginning of the day that lies so far back.
         yield tell("log", logged, None if keeps is None else ((max(logged.values()) + keeps) // _DAY + 1) * _DAY)
 

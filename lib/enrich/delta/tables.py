@@ -389,6 +389,7 @@ def keeps_values(before: DataType, after: DataType) -> bool:
 
 
 KEEPS_FILES, KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+_KEEPS = {KEEPS_FILES: "interval 1 week", KEEPS_LOG: "interval 30 days"}  # where nobody says more
 _INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)
 _PART = re.compile(r"([0-9]+)\s+(week|day|hour|minute|second)", re.IGNORECASE)
 _SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
@@ -396,21 +397,14 @@ _SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 
 
 def compute_retention(properties: Mapping[str, str]) -> int | None:
     """Return for how many seconds a table's past, its files and log, stays; None if its properties are not clear."""
-    files, log = compute_file_retention(properties), read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
+    files, log = (read_interval(properties, name) for name in _KEEPS)
     return None if files is None or log is None else min(files, log)
 
 
-def compute_file_retention(properties: Mapping[str, str]) -> int | None:
-    """Return for how many seconds VACUUM has to leave removed files; None if the property is not clear."""
-    return read_interval(properties.get(KEEPS_FILES, "interval 1 week"))
-
-
-def read_interval(text: str) -> int | None:
-    """Return the seconds of an interval as properties have it; None where it is not clear."""
-    found = _INTERVAL.fullmatch(str(text).strip())
-    if found is None:
-        return None
-    return sum(int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(found[1]))
+def read_interval(properties: Mapping[str, str], name: str) -> int | None:
+    """Return the seconds that VACUUM has to leave removed files, or Delta its log; None where it is not clear."""
+    found = _INTERVAL.fullmatch(str(properties.get(name, _KEEPS[name])).strip())
+    return None if found is None else sum(int(n) * _SECONDS[unit.lower()] for n, unit in _PART.findall(found[1]))
 
 
 def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:

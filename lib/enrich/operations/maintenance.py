@@ -21,7 +21,7 @@ from enrich.base.failures import describe_error
 from enrich.base.names import Location, find_quarantine, identify
 from enrich.base.result import Extent, name_deployment
 from enrich.delta import locks, tables
-from enrich.delta.tables import KEEPS_FILES, compute_file_retention
+from enrich.delta.tables import KEEPS_FILES, read_interval
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.cursor import TargetState
@@ -202,7 +202,7 @@ class _Keeper:
         """
         history = tables.open_log(uri)
         state, commits = tables.read_open_state(history), tables.read_commits(history)
-        seconds = compute_file_retention(state.properties)
+        seconds = read_interval(state.properties, KEEPS_FILES)
         if seconds is None:
             hint = f"run {tables.suggest_properties(uri, {KEEPS_FILES: 'interval 168 hours'})}"
             raise ConfigError(f"{KEEPS_FILES} of {name} cannot be understood", hint=hint)

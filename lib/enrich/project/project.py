@@ -172,9 +172,7 @@ def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool
     if path is None and len(missing) > 1:
         message = f"no project here: neither {start} nor a directory above it has jobs/ and conf/"
         raise ConfigError(message, hint=f"change into a project, give --project-dir DIR, or run `{hints.init()}`")
-    said = (
-        f"{' and '.join(missing)} {'are' if missing[1:] else 'is'} missing" if start.is_dir() else "no such directory"
-    )
+    said = f"it has no {' and no '.join(missing)}" if start.is_dir() else "no such directory"
     first = {"jobs/": "write jobs/<job>.yml", "conf/": "write conf/dev.yml with 'lake: ./lake'"}
     hint = first.get(" ".join(missing)) or f"run `{hints.init(str(start))}` to make one"
     raise ConfigError(f"{start} is not a project: {said}", hint=hint)

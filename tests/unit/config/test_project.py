@@ -235,14 +235,14 @@ def test_the_nearest_parent_is_the_project(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_directory_that_is_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ConfigError, match="is not a project: jobs/ and conf/ are missing; run `enrich init "):
+    with pytest.raises(ConfigError, match="is not a project: it has no jobs/ and no conf/; run `enrich init "):
         load_project(tmp_path)
     (tmp_path / "jobs").mkdir()
-    with pytest.raises(ConfigError, match="is not a project: conf/ is missing; write conf/dev"):
+    with pytest.raises(ConfigError, match="is not a project: it has no conf/; write conf/dev"):
         load_project(tmp_path)
     (tmp_path / "jobs").rename(tmp_path / "conf")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigError, match="is not a project: jobs/ is missing; write jobs/<job>"):
+    with pytest.raises(ConfigError, match="is not a project: it has no jobs/; write jobs/<job>"):
         load_project()
     with pytest.raises(ConfigError, match="is not a project: no such directory"):
         load_project(tmp_path / "nothing")
