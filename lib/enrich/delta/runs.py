@@ -118,10 +118,12 @@ class RunsTable:
         for pause in (*_PAUSES, None):  # others create, tidy or alter the table meanwhile
             try:
                 table = self._open()
+                there = [] if table is None else [each.name for each in table.schema().fields]
                 write_deltalake(
                     self.uri if table is None else table,
                     rows,
                     mode="append",
+                    schema_mode="merge" if {*kinds} < {*there} else None,  # others may add columns, for notes of theirs
                     configuration=_PROPERTIES if table is None else None,
                     post_commithook_properties=plain,
                     storage_options=options,
