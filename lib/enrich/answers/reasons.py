@@ -108,8 +108,7 @@ class Why(Shown):
     lookups: Mapping[str, Reason] = field(default_factory=dict)
     columns: Mapping[str, Reason] = field(default_factory=dict)  # target column -> why its cell is as it is
     rows: int | None = None  # of groups: how many rows of the source make this one
-    # And the SQL query that lists them, with parameters for the key; None where the table has other rows.
-    query: str | None = None
+    query: str | None = None  # and the SQL query that lists them, if there is one, with parameters for the key
 
     @property
     def in_target(self) -> bool:
@@ -345,10 +344,8 @@ def format_answer(answer: Why, column: str | None) -> str:
 
 def _format_rows(answer: Why) -> list[str]:
     """Return how many rows make a group, and the query that lists them."""
-    if answer.rows is None:
-        return []
     listed = "" if answer.query is None else f", which this lists: {clean(answer.query)}"
-    return [f"made of {format_count(answer.rows, 'row')}{listed}"]
+    return [] if answer.rows is None else [f"made of {format_count(answer.rows, 'row')}{listed}"]
 
 
 def format_chains(told: Iterable[Reason]) -> list[str]:
