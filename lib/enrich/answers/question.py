@@ -135,8 +135,7 @@ def explain(
                 each: explain_cell(row, sources, lookups, is_null=nulls.get(each, True), driving=spec.driving)
                 for each, sources in ((each, opened_job.find_dependencies(spec, side, each)) for each in columns)
             }
-            many = (count or 0) if HOLDERS in rows.columns else None
-            told_so_far = Why(job, table.version, row, lookups, cells, many, query)
+            told_so_far = Why(job, table.version, row, lookups, cells, count or 0, query)
             return _add_chains(run, side, run.session.range(1).select(*wanted[key]), asked, told_so_far)
 
         return [tell(*both) for both in zip(values, values[len(texts) :], strict=False)]

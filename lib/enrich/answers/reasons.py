@@ -107,8 +107,8 @@ class Why(Shown):
     # Alias -> whether the row has a partner there; the driving source among them.
     lookups: Mapping[str, Reason] = field(default_factory=dict)
     columns: Mapping[str, Reason] = field(default_factory=dict)  # target column -> why its cell is as it is
-    rows: int | None = None  # of groups: how many rows of the source make this one
-    query: str | None = None  # and the SQL query that lists them, if there is one, with parameters for the key
+    rows: int = 0  # of groups: how many rows of the source make this one
+    query: str | None = None  # and the SQL query that lists them, with parameters for the key
 
     @property
     def in_target(self) -> bool:
@@ -129,7 +129,7 @@ class Why(Shown):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich why --output json``."""
-        made = {} if self.rows is None else {"rows": self.rows, "query": self.query}
+        made = {} if self.query is None else {"rows": self.rows, "query": self.query}
         return {
             "job": self.job,
             "target_version": self.target_version,
@@ -344,8 +344,9 @@ def format_answer(answer: Why, column: str | None) -> str:
 
 def _format_rows(answer: Why) -> list[str]:
     """Return how many rows make a group, and the query that lists them."""
-    listed = "" if answer.query is None else f", which this lists: {clean(answer.query)}"
-    return [] if answer.rows is None else [f"made of {format_count(answer.rows, 'row')}{listed}"]
+    if answer.query is None:
+        return []
+    return [f"made of {format_count(answer.rows, 'row')}, which this lists: {clean(answer.query)}"]
 
 
 def format_chains(told: Iterable[Reason]) -> list[str]:
