@@ -110,7 +110,7 @@ def test_groups_are_kept_right_over_crashes_and_why_they_are_there_or_not(
         "d": ("filtered_by_where", 0),
         "A": ("near_miss", 0),
     }
-    where = "WHERE (orders.`status` = 'paid') AND orders.`merchant` = :merchant"
+    where = "WHERE (orders.`status` = 'paid') AND orders.`merchant` = :merchant AND orders.`id` IS NOT NULL"
     version = DeltaTable(begun.path("orders")).version()
     assert told["a"].query == f"SELECT * FROM orders VERSION AS OF {version} AS orders {where}"
     traced = enrich.trace(project, "revenue", "b", spark=begun.spark)
@@ -182,11 +182,16 @@ def test_what_makes_a_group_may_be_computed_and_a_suite_may_hold_it(shop: Lab) -
     project = enrich.load_project(shop.home)
     (verified,) = enrich.verify(project, ["months"], spark=shop.spark).jobs
     assert (verified.status, verified.state_is_equal) == ("equal", True)
-    asked = [{"who": "B", "decade": 0}, {"who": "Y", "decade": 0}]
-    there, other = (each.to_dict() for each in explain(project, "months", asked, spark=shop.spark))
+    asked = [{"who": who, "decade": 0} for who in "BYZ"]
+    there, other, keyless = (each.to_dict() for each in explain(project, "months", asked, spark=shop.spark))
     assert (there["in_target"], there["rows"], there["columns"]["mean"]) == (True, 2, {"reason": "matched"})
     assert (other["in_target"], other["rows"], other["row"]["reason"]) == (False, 0, "no_such_key")
-    assert there["query"].endswith(" AS orders WHERE (orders.day div 10) = :decade AND (upper(orders.merchant)) = :who")
+    condition = "WHERE (orders.day div 10) = :decade AND (upper(orders.merchant)) = :who AND orders.`id` IS NOT NULL"
+    assert there["query"].endswith(f" AS orders {condition}")
+    for who, told in (("B", there), ("Z", keyless)):  # the row without a key is none of the group's
+        query = told["query"].replace(":decade", "0").replace(":who", f"'{who}'")
+        rows = shop.spark.sql(query.replace("FROM orders", f"FROM delta.`{shop.path('orders')}`"))
+        assert rows.count() == told["rows"]
     with pytest.raises(enrich.ConfigError, match="the key of 'months' is computed of columns"):
         enrich.trace(project, "months", {"who": "B", "decade": 0}, spark=shop.spark)
 
@@ -342,6 +347,10 @@ def test_groups_of_a_log_and_of_doubled_keys(lab: Lab) -> None:
     found = {name: {row.pop("g"): tuple(row.values()) for row in lab.rows(name)} for name in ways}
     assert found["logged"] == {"a": (1, 1, 6, 6), "b": (2, 1, 3, 3), "c": (1, 1, 4, 4)}
     assert found["doubled"] == {"a": (1, 1, 5, 5), "b": (3, 2, 8, 7), "c": (1, 1, 4, 4)}
+    for name, rows in found.items():  # of which no query over the table's rows tells
+        (answer,) = explain(enrich.load_project(lab.home), name, ["b"], spark=lab.spark)
+        assert (answer.rows, answer.query) == (rows["b"][0], None)
+        assert "query" not in answer.to_dict()
 
 
 def test_no_group_moves_over_a_gap(cheap: Lab) -> None:

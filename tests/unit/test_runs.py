@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import DeltaTable, Field, QueryBuilder, write_deltalake
+from deltalake.schema import PrimitiveType
 
 from enrich.base.errors import HistoryError
 from enrich.delta import runs
@@ -91,6 +92,17 @@ def test_runs_at_the_same_time_lose_no_row_and_write_none_twice(tmp_path: Path) 
         thread.join()
     assert failed == []
     assert sorted(ids(tmp_path)) == sorted(f"{name}-{number:02}" for name in range(4) for number in range(12))
+
+
+@pytest.mark.usefixtures("often")
+def test_a_column_that_others_add_stops_no_run(tmp_path: Path) -> None:
+    append_all(tmp_path, [outcome("0")])
+    DeltaTable(tmp_path / "runs").alter.add_columns([Field("note", PrimitiveType("string"))])
+    DeltaTable(tmp_path / "runs").update({"note": "'seen'"})
+    append_all(tmp_path, [outcome(str(number)) for number in range(1, 12)])
+    assert ids(tmp_path) == [str(number) for number in range(12)]
+    notes = QueryBuilder().register("runs", DeltaTable(tmp_path / "runs")).execute("SELECT note FROM runs ORDER BY at")
+    assert notes.read_all().column("note").to_pylist() == ["seen", *[None] * 11]
 
 
 @pytest.mark.usefixtures("often")

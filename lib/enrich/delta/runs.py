@@ -68,7 +68,7 @@ def require_known(found: Mapping[str, Any], what: str) -> None:
 
 
 class RunsTable:
-    """``<state>/runs``."""
+    """``<state>/runs``, to which others may add columns."""
 
     def __init__(self, state: str, keep_days: int = 400) -> None:
         """Name the table of a state directory; the last commit and outcome of each target stay beyond ``keep_days``."""
@@ -122,6 +122,7 @@ class RunsTable:
                     self.uri if table is None else table,
                     rows,
                     mode="append",
+                    schema_mode="merge" if table and {*kinds} < {f.name for f in table.schema().fields} else None,
                     configuration=_PROPERTIES if table is None else None,
                     post_commithook_properties=plain,
                     storage_options=options,

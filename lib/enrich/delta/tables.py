@@ -419,10 +419,10 @@ def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
 
 
 class Told(NamedTuple):
-    """What the commits of a range say of its feed: versions that the log lacks, and those with other partitions."""
+    """What the commits of a range say of its feed: versions that the log lacks, and those that it does not tell."""
 
     lost: tuple[int, ...] = ()
-    repartitioned: tuple[int, ...] = ()
+    repartitioned: tuple[int, ...] = ()  # of other partitions, or by vectors that Delta no longer reads
     redefined: tuple[int, ...] = ()  # those that say what columns there are
     marks: bool = False  # whether one tells by deletion vectors alone which rows have gone
     size: int = 0  # bytes of the files that it is read from, or more where some say nothing
@@ -435,14 +435,15 @@ class Told(NamedTuple):
 
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
     """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, else the log's."""
-    lost, changed, redefined, before, marks, size = [], [], [], partitions, False, 0
+    lost, changed, redefined, marked, before, marks, size = [], [], [], list[int](), partitions, False, 0
     for version in range(window[0] + 1, window[1] + 1):
         found = actions(uri, version, "metaData", "add", "remove", "cdc")
         if found is None:
             lost.append(version)
-        vectors = any((each.get("add") or {}).get(_VECTOR) for each in found or ())
         cdc = [each for each in found or () if "cdc" in each]
-        marks = marks or (vectors and not cdc)
+        vectors = [] if cdc else [kind for kind, file in list_changed(found or ()) if file.get(_VECTOR)]
+        marks = marks or "add" in vectors
+        marked += [version] if vectors else []
         size += sum((file or {}).get("size") or 2**30 for each in cdc or found or () for file in each.values())
         for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
@@ -453,6 +454,8 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
                 changed.append(version)
             before = now
             redefined.append(version)
+    if marked and "deletionVectors" not in (open_log(uri).protocol().reader_features or ()):
+        changed += marked  # after DROP FEATURE Delta reads these files whole
     return Told(tuple(lost), tuple(changed), tuple(redefined), marks, size)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -392,7 +393,9 @@ def test_parameters_of_the_rows_of_a_group_have_names_of_their_own() -> None:
     assert found is not None
     rows = JOBS["group"].write_rows_query(found.spec, "t", 3)
     assert rows is not None
-    assert rows.endswith("WHERE t.`a.b` = :a_b_0 AND t.`a_b` = :a_b_1 AND t.`c` = :c_2")
+    assert rows.endswith("WHERE t.`a.b` = :a_b_0 AND t.`a_b` = :a_b_1 AND t.`c` = :c_2 AND t.`id` IS NOT NULL")
+    other = replace(found.spec, sources={"t": replace(found.spec.sources["t"], normalise=("trim",))})
+    assert JOBS["group"].write_rows_query(other, "t", 3) is None  # the table has other keys
     assert isinstance(found.spec, GroupSpec)
     assert found.spec.aggregates == {"__enrich_a0": "count(t.`id`)"}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from enrich.base.schemas import WHOLE_NUMBERS, find, incomparable, is_wide, may_be_key, name_of
-from enrich.base.spec import PREFIX, CompiledJob, DataType, Output, WithoutJoins, name_left_key
+from enrich.base.spec import PREFIX, CompiledJob, DataType, Output, WithoutJoins, name_left_key, quote
 from enrich.project.expressions import Expression, ExpressionError, parse_expression, read_tokens
 from enrich.project.expressions.functions import explain_function, split_words
 from enrich.project.expressions.lexer import Token, locate, tokenize
@@ -200,13 +200,16 @@ class Group(JobSyntax):
 
     def write_rows_query(self, spec: GroupSpec, table: str, version: int) -> str | None:
         """Write the query of the rows that make a group; parameters, named as the target's columns, are its key."""
+        if spec.source.is_derived or spec.source.normalise:  # its rows are not those of its table
+            return None
         conditions = [f"({spec.where})"] if spec.where is not None else []
         names = [re.sub(r"\W", "_", name, flags=re.ASCII) for name in spec.keys]
         names = [f"{name}_{place}" if len({*names}) < len(names) else name for place, name in enumerate(names)]
         for name, column, by in zip(names, spec.named, spec.by, strict=True):
             conditions.append(f"{by if column in spec.source.columns else f'({by})'} = :{name}")
+        whole = [f"{spell_name(spec.driving)}.{quote(each)} IS NOT NULL" for each in spec.key if each not in spec.named]
         read = f"FROM {table} VERSION AS OF {version} AS {spell_name(spec.driving)}"
-        return " ".join(["SELECT *", read, "WHERE", " AND ".join(conditions)])
+        return " ".join(["SELECT *", read, "WHERE", " AND ".join([*conditions, *whole])])
 
     def find_origins(self, spec: GroupSpec) -> ColumnSources:
         """Follow its expressions: a column is what makes a group, or is made of the group's rows."""

@@ -164,7 +164,7 @@ class JobSyntax:
         return None
 
     def write_rows_query(self, spec: Any, table: str, version: int) -> str | None:  # noqa: ARG002 - none but of groups
-        """Return the SQL query of the rows of the one source that make a row of the target; None: it needs none."""
+        """Return the SQL query of the rows of the one source that make a row of the target; None: there is none."""
         return None
 
     def find_origins(self, spec: Any) -> ColumnSources:
