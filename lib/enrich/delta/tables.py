@@ -435,15 +435,13 @@ class Told(NamedTuple):
 
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
     """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, else the log's."""
-    lost, changed, redefined, marked, before, marks, size = [], [], [], list[int](), partitions, False, 0
+    lost, changed, redefined, marks, before, size = [], [], [], list[tuple[str, int]](), partitions, 0
     for version in range(window[0] + 1, window[1] + 1):
         found = actions(uri, version, "metaData", "add", "remove", "cdc")
         if found is None:
             lost.append(version)
         cdc = [each for each in found or () if "cdc" in each]
-        vectors = [] if cdc else [kind for kind, file in list_changed(found or ()) if file.get(_VECTOR)]
-        marks = marks or "add" in vectors
-        marked += [version] if vectors else []
+        marks += [(kind, version) for kind, file in list_changed(found or ()) if file.get(_VECTOR) and not cdc]
         size += sum((file or {}).get("size") or 2**30 for each in cdc or found or () for file in each.values())
         for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
@@ -454,9 +452,9 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
                 changed.append(version)
             before = now
             redefined.append(version)
-    if marked and "deletionVectors" not in (open_log(uri).protocol().reader_features or ()):
-        changed += marked  # after DROP FEATURE Delta reads these files whole
-    return Told(tuple(lost), tuple(changed), tuple(redefined), marks, size)
+    if marks and "deletionVectors" not in (open_log(uri).protocol().reader_features or ()):
+        changed += {version for _, version in marks}  # after DROP FEATURE Delta reads these files whole
+    return Told(tuple(lost), tuple(changed), tuple(redefined), "add" in dict(marks), size)
 
 
 def net_vectors(uri: str, window: tuple[int, int]) -> list[list[str]]:

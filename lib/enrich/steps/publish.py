@@ -192,14 +192,9 @@ def _stage_quarantine(
 @measure("write")
 def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
     """Count what is staged and, unless this is a dry run, write it after the intent, and prove the commits."""
-    plan, target = run.plan, found.target.difference
-    counts = replace(
-        result.counts,
-        inserted=target.inserted,
-        updated=target.updated,
-        deleted=target.deleted,
-        quarantined=found.quarantine.difference.inserted if found.quarantine is not None else 0,
-    )
+    plan, new, beside = run.plan, found.target.difference, found.quarantine
+    held = beside.difference.inserted if beside is not None else 0
+    counts = replace(result.counts, inserted=new.inserted, updated=new.updated, deleted=new.deleted, quarantined=held)
     status = results.CREATED if plan.target.table is None else results.UPDATED if found.changes else results.UNCHANGED
     result = replace(result, status=status, counts=counts)
     if status == results.UNCHANGED and not plan.advances:  # what was computed again is as it was
