@@ -8,7 +8,7 @@ import enrich
 from kit.lab import Lab
 
 
-def test_deletion_vectors_are_dropped_from_a_source_whose_changes_they_tell(lab: Lab) -> None:
+def test_the_deletion_vectors_of_a_source_are_dropped(lab: Lab) -> None:
     """After DROP FEATURE, Delta's feed has all rows of a file for each commit that marked some of them as deleted."""
     lab.table("facts", "id", {"id": pa.int64(), "g": pa.string()}, [{"id": i, "g": "ab"[i % 2]} for i in range(6)])
     lab.job(
