@@ -38,6 +38,17 @@ class WrongValue(NumberFormatException):
         return "22018"
 
 
+class Py4JNetworkError(Exception):
+    """As py4j names what it meets where the JVM was."""
+
+
+def test_a_jvm_that_is_gone_is_named() -> None:
+    """By the kernel, for its memory, or by a signal: what py4j says tells nobody what to do."""
+    found = describe_error(Py4JNetworkError("Answer from Java side is empty"), "customers")
+    assert found.exit_code == 1
+    assert str(found).startswith("Spark's JVM ended before job 'customers' was done; run again; where nobody stopped")
+
+
 def test_a_cell_that_is_a_line_of_a_log_is_no_fault_of_the_machine() -> None:
     cell = f"Traceback\nPermissionError: [Errno 13] Permission denied: '/home/{CANARY}/r.txt'"
     assert find_lack(WrongValue(f"[CAST_INVALID_INPUT] The value '{cell}' of the type ...")) is None

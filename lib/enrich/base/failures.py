@@ -200,13 +200,15 @@ def describe_error(error: Exception, job: str) -> EnrichError:
             hint=f"run `{hints.refresh(job)}`",
             instead=f"run `{hints.plan(job)}`, which says what can still be read",
         )
+    said, hint = f"job {job!r} failed: {_name_class(error)}", f"run again; `{hints.validate()}` checks files and tables"
     if is_conflict(error):
-        return RunFailed(f"other writers kept changing the target of {job!r}", hint="run again when they are done")
-    if has_lost_rows(error):
-        hint = "run again, with more memory for executors"
-        return RunFailed(f"executors with computed rows of {job!r} were lost", hint=hint)
-    hint = f"run again; `{hints.validate()}` checks files and tables"
-    return RunFailed(f"job {job!r} failed: {_name_class(error)}", hint=hint)
+        said, hint = f"other writers kept changing the target of {job!r}", "run again when they are done"
+    elif has_lost_rows(error):
+        said, hint = f"executors with computed rows of {job!r} were lost", "run again, with more memory for executors"
+    elif type(error).__name__ == "Py4JNetworkError":
+        said = f"Spark's JVM ended before job {job!r} was done"
+        hint = "run again; where nobody stopped it, give it more memory with spark.driver.memory"
+    return RunFailed(said, hint=hint)
 
 
 def _name_class(error: Exception) -> str:
@@ -217,11 +219,9 @@ def _name_class(error: Exception) -> str:
 # --- the distribution as pip knows it, and the extras that not every installation has (ADR 18) ------------------------
 
 DISTRIBUTION = "enrich-delta"  # the name to install by; the import name and the command are `enrich`
-
 UPGRADE = f"pip install --upgrade {DISTRIBUTION}"
 
 SPARK, EXPECTATIONS, LINEAGE, STORES = "spark", "gx", "lineage", "stores"
-
 MODULES = {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",), STORES: ("obstore",)}
 """Extra -> the packages that it brings and that enrich imports; a cluster may bring them in another way."""
 
