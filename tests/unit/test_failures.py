@@ -44,6 +44,7 @@ class Py4JNetworkError(Exception):
 
 def test_a_jvm_that_is_gone_is_named() -> None:
     """By the kernel, for its memory, or by a signal: what py4j says tells nobody what to do."""
+    assert str(describe_error(ConnectionRefusedError(), "customers")).startswith("Spark's JVM ended")
     found = describe_error(Py4JNetworkError("Answer from Java side is empty"), "customers")
     assert found.exit_code == 1
     assert str(found).startswith("Spark's JVM ended before job 'customers' was done; run again; where nobody stopped")

@@ -205,7 +205,7 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         said, hint = f"other writers kept changing the target of {job!r}", "run again when they are done"
     elif has_lost_rows(error):
         said, hint = f"executors with computed rows of {job!r} were lost", "run again, with more memory for executors"
-    elif type(error).__name__ == "Py4JNetworkError":
+    elif type(error).__name__ in ("Py4JNetworkError", "ConnectionRefusedError"):
         said = f"Spark's JVM ended before job {job!r} was done"
         hint = "run again; where nobody stopped it, give it more memory with spark.driver.memory"
     return RunFailed(said, hint=hint)
