@@ -246,4 +246,4 @@ def test_a_project_of_someone_else_is_not_mixed_in(call: Call, bare_project: Pat
     assert "is not a project" in result.stderr
     shutil.rmtree(bare_project / "conf")
     gone = call("--project-dir", bare_project, "ls")
-    assert "conf/ is missing" in gone.stderr
+    assert "it has no conf/" in gone.stderr
