@@ -57,7 +57,7 @@ def test_no_state_within_some_acts_is_lost(
 
 @pytest.mark.soak
 def test_no_state_within_four_acts_is_lost(player: Player) -> None:
-    """Ten million of them: about half an hour, and 3 GB."""
+    """Ten million of them: most of an hour, and 4 GB."""
     assert Explorer(player).explore(begin(), frozenset(EVERYTHING.split(",")), 4, 10_000_000) >= 10_000_000
 
 
