@@ -26,6 +26,7 @@ def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     told: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_value))
     monkeypatch.setattr(process, "GRACE_SECONDS", 10_000.0)
+    monkeypatch.setattr(process, "_find_jvm", lambda: None)  # that of the other tests lives on
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield told
     for number, handler in before.items():
@@ -91,10 +92,9 @@ def test_other_exceptions_that_cannot_be_raised_are_reported_as_before(own_handl
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 @pytest.mark.parametrize("hides", [True, False])
 def test_a_command_that_a_signal_ends_says_so_whatever_its_end_raises(
-    monkeypatch: pytest.MonkeyPatch, sent: signal.Signals, code: int, hides: bool
+    sent: signal.Signals, code: int, hides: bool
 ) -> None:
     """Where the JVM is gone, what cleans up behind an answer fails, and hides that it was a signal."""
-    monkeypatch.setattr(process, "_find_jvm", lambda: None)
 
     @click.group(cls=process.CommandLine)
     def commands() -> None: ...
