@@ -102,9 +102,10 @@ def format_run(result: RunResult, *, quiet: bool = False) -> str:
 
 def list_notes(job: JobResult) -> list[str]:
     """Return the lines below a job: counts that are not always there, findings, the error."""
-    rare = ("quarantined", "null_foreign_keys", "null_list_ids", "null_values")
-    told = [f"{number} {name}".replace("_", " ") for name in rare if (number := getattr(job.counts, name))]
-    lines = [", ".join(each.removesuffix("s" if each[:2] == "1 " else "") for each in told)] if told else []
+    rare = ("null_foreign_key", "null_list_id", "null_value")
+    told = [f"{job.counts.quarantined} quarantined"] if job.counts.quarantined else []
+    told += [format_count(n, name.replace("_", " ")) for name in rare if (n := getattr(job.counts, f"{name}s"))]
+    lines = [", ".join(told)] if told else []
     for alias, window in job.sources.items():
         if window.gap is not None:
             first, last = window.gap[0] + 1, window.gap[1]

@@ -158,4 +158,5 @@ def _list_fields(fields: Sequence[Mapping[str, Any]], above: tuple[str, ...]) ->
 
 def is_wide(kind: str) -> bool:
     """Return whether sums of such decimals may lose their last digit to Spark's types."""
-    return (it := re.fullmatch(r"decimal\((\d+), ?(\d+)\)", kind)) is not None and int(it[1]) > 26 and int(it[2]) > 6
+    found = re.fullmatch(r"decimal\((\d+), ?(\d+)\)", kind)
+    return found is not None and int(found[1]) > 26 and int(found[2]) > 6

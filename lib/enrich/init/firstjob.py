@@ -99,18 +99,17 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
             raise ConfigError(message, hint="move it away, or write the job file by hand")
         files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
-    makers = set[str | None]()  # jobs that write these tables: their next run switches on the change feed
-    feedless = list[str]()
+    makers, feedless = dict[str, str | None](), list[str]()  # a job's next run switches on the feed of its table
     try:  # what `enrich validate` says of the new job
         written = load_project(project.dir, project.deployment)
-        makers = {written.makers.get(identify(place)) for place in places}
-        feedless = [place for place in places if place.startswith("/") and not written.makers.get(identify(place))]
-        feedless = [place for place in feedless if not tables.read_state(place).has_change_feed]
+        makers = {place: written.makers.get(identify(place)) for place in places}
+        others = [place for place, maker in makers.items() if maker is None and place.startswith("/")]
+        feedless = [place for place in others if not tables.read_state(place).has_change_feed]
         faults = inspection.validate(written)
         notes += [str(fault) for fault in faults if (fault.where or "").partition(":")[0] in files]
     except ConfigError as error:
         notes += [str(fault) for fault in error.faults]
-    runs = map(hints.run, [*sorted(filter(None, makers)), *jobs])
+    runs = map(hints.run, [*sorted(filter(None, {*makers.values()})), *jobs])
     commands = [*map(_switch_on, feedless), hints.validate(), *runs, *commands]
     return FirstJob(project.dir, sorted(files), notes, "\n  ".join(["Next:", *commands]))
 

@@ -406,10 +406,8 @@ class _Reader:
                 begins = after in ("", "(") or after.isidentifier() or (after, self.look(3)) == ("*", "from")
                 if self.look(1) in (*_SELECTS, "from") and begins:
                     is_exists = self.at > start and self.look(-1) == "exists"
-                    what = "EXISTS with a subquery" if is_exists else "a subquery"
-                    self.fail(
-                        f"{what} is not possible: join its table, or {_OWN_JOB}", self.tokens[self.at - is_exists]
-                    )
+                    said = f"{'EXISTS with a subquery' if is_exists else 'a subquery'} is not possible"
+                    self.fail(f"{said}: join its table, or {_OWN_JOB}", self.tokens[self.at - is_exists])
                 opened.append((word, self.at - (before is not None and before.type == "word")))
             elif word == "case" and self.look(1) != ".":
                 opened.append((word, self.at))
