@@ -169,8 +169,8 @@ _TAKEN_APART = f"All lists are taken apart to find the persons of the ten addres
 
 
 _SEVEN = (
-    "The join takes most of the run's Spark jobs and half of its CPU seconds: orders, parts and other large lookups are"
-    f" searched for what the changed lines refer to, one after another. {_OLD_ROWS}"
+    "Orders, parts and other large lookups are searched for what the changed lines refer to, one after another: the"
+    f" join in the table of the stages. {_OLD_ROWS}: the difference there"
 )
 _FIRST_WIDE = (
     "Seven sources are searched for two rows with one key, which takes most of the Spark jobs; every row, 38 columns"
