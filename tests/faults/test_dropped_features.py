@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
 
 import enrich
 from kit.lab import Lab
@@ -31,3 +32,60 @@ def test_the_deletion_vectors_of_a_source_are_dropped(lab: Lab) -> None:
     assert {row["id"] for row in lab.rows("past") if row["valid_to"] is not None} == {1}
     checked = enrich.verify(enrich.load_project(lab.home), spark=lab.spark).jobs
     assert [each.status for each in checked] == ["equal", "equal"]
+
+
+def test_the_deletion_vectors_of_a_source_are_dropped_and_come_back(lab: Lab) -> None:
+    """The table has vectors at both ends and now, but part of the feed is read as of a version that had none."""
+    lab.table("facts", "id", {"id": pa.int64(), "g": pa.string()}, [{"id": i, "g": "ab"[i % 2]} for i in range(6)])
+    lab.job("job: past\nkind: history\nsources: {facts: {table: facts, key: id}}\nfrom: facts\ntarget: {table: past}\n")
+    assert lab.run().status == "created"
+    change = "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = '%s')"
+
+    def act(*statements: str) -> int:
+        for each in statements:
+            lab.spark.sql(each.replace("{}", f"delta.`{lab.path('facts')}`"))
+        return DeltaTable(lab.path("facts")).version()
+
+    act(change % "true", "DELETE FROM {} WHERE id = 1", change % "false")
+    act("REORG TABLE {} APPLY (PURGE)", "ALTER TABLE {} DROP FEATURE deletionVectors")
+    without = act("INSERT INTO {} VALUES (7, 'b')")
+    act(change % "true", "DELETE FROM {} WHERE id = 2")
+    now = lab.spark.read.format("delta").load(lab.path("facts"))
+    anew = now.write.format("delta").mode("overwrite").option("overwriteSchema", "true")  # delta-rs refuses the table
+    anew.partitionBy("g").save(lab.path("facts"))
+    for until in (f"v{without}", None):
+        assert lab.run(until=until).error is None
+        versions = lab.rows("past")
+        gone = {1} if until else {1, 2}
+        assert {row["id"] for row in versions if row["valid_to"] is not None} == gone
+        assert {row["id"] for row in versions if row["valid_to"] is None} == {0, 1, 2, 3, 4, 5, 7} - gone
+
+
+PAST = "job: past\nkind: history\nsources: {facts: {table: facts, key: id}}\nfrom: facts\nhistory: {columns: [g]}\n"
+
+
+def test_the_column_mapping_of_a_source_is_switched_off(lab: Lab) -> None:
+    """Delta reads no feed across that commit, also where all columns have the names that they always had."""
+    lab.table("facts", "id", {"id": pa.int64(), "g": pa.string()}, [{"id": i, "g": "a"} for i in range(3)])
+    lab.job(PAST + "target: {table: past}\n")
+    assert lab.run().status == "created"
+    change = "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = '%s')"
+    for each in (change % "name", "DELETE FROM {} WHERE id = 1", change % "none", "DELETE FROM {} WHERE id = 2"):
+        lab.spark.sql(each.replace("{}", f"delta.`{lab.path('facts')}`"))
+    assert lab.run().error is None
+    assert {(row["id"], row["valid_to"] is None) for row in lab.rows("past")} == {(0, True), (1, False), (2, False)}
+
+
+def test_a_column_goes_after_the_end_of_a_window(lab: Lab) -> None:
+    """Delta reads no feed of before by the columns of later, where a column has gone: those of then tell as much."""
+    columns = {"id": pa.int64(), "g": pa.string(), "u": pa.string()}
+    lab.table("facts", "id", columns, [{"id": i, "g": "a", "u": "u"} for i in range(3)])
+    lab.job(PAST + "target: {table: past}\n")
+    assert lab.run().status == "created"
+    lab.drop("facts", "id = 1")
+    until = DeltaTable(lab.path("facts")).version()
+    less = pa.table({"id": [2], "g": ["a"]})
+    write_deltalake(lab.path("facts"), less, mode="overwrite", schema_mode="overwrite")
+    for till, gone in ((f"v{until}", {1}), (None, {0, 1})):
+        assert lab.run(until=till).error is None
+        assert {row["id"] for row in lab.rows("past") if row["valid_to"] is not None} == gone

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 Log: TypeAlias = "DeltaTable"  # a table's log, opened at a version
 CHANGE_FEED = "delta.enableChangeDataFeed"
-VECTORS = "delta.enableDeletionVectors"
+VECTORS, _MAPPING = "delta.enableDeletionVectors", "delta.columnMapping.mode"
 RECENT = 20  # commits that are looked at first
 HEAD = 65536
 _AT_ONCE = 32
@@ -74,7 +74,7 @@ class TableState:
 
 def has_mapping(table: TableState | None) -> bool:
     """Tell whether a table is there and has column mapping, with which a field may have any name."""
-    return table is not None and table.properties.get("delta.columnMapping.mode", "none") != "none"
+    return table is not None and table.properties.get(_MAPPING, "none") != "none"
 
 
 def open_log(uri: str) -> DeltaTable:
@@ -422,7 +422,7 @@ class Told(NamedTuple):
     """What the commits of a range say of its feed: versions that the log lacks, and those that it does not tell."""
 
     lost: tuple[int, ...] = ()
-    repartitioned: tuple[int, ...] = ()  # of other partitions, or by vectors that Delta no longer reads
+    repartitioned: tuple[int, ...] = ()  # of other partitions or names, or by vectors that Delta no longer reads
     redefined: tuple[int, ...] = ()  # those that say what columns there are
     marks: bool = False  # whether one tells by deletion vectors alone which rows have gone
     size: int = 0  # bytes of the files that it is read from, or more where some say nothing
@@ -436,24 +436,31 @@ class Told(NamedTuple):
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
     """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, else the log's."""
     lost, changed, redefined, marks, before, size = [], [], [], list[tuple[str, int]](), partitions, 0
+    dropped = 0  # after DROP FEATURE Delta may read files without the vectors that they had before
     for version in range(window[0] + 1, window[1] + 1):
-        found = actions(uri, version, "metaData", "add", "remove", "cdc")
+        found = actions(uri, version, "metaData", "protocol", "add", "remove", "cdc")
         if found is None:
             lost.append(version)
         cdc = [each for each in found or () if "cdc" in each]
         marks += [(kind, version) for kind, file in list_changed(found or ()) if file.get(_VECTOR) and not cdc]
         size += sum((file or {}).get("size") or 2**30 for each in cdc or found or () for file in each.values())
+        protocols = (each["protocol"].get("readerFeatures") or () for each in found or () if "protocol" in each)
+        if any("deletionVectors" not in features for features in protocols):
+            dropped = version
         for each in (each for each in found or () if "metaData" in each):
             if before is None and version > 0:
                 state = state_at(uri, version - 1)
                 before = None if state is None else state.partitions
             now = each["metaData"].get("partitionColumns") or []
-            if version > 0 and (before is None or set(before) != set(now)):
+            is_mapped = (each["metaData"].get("configuration") or {}).get(_MAPPING, "none") != "none"
+            unmapped = version > 0 and not is_mapped and has_mapping(state_at(uri, version - 1))
+            if version > 0 and (before is None or set(before) != set(now) or unmapped):
                 changed.append(version)
             before = now
             redefined.append(version)
     if marks and "deletionVectors" not in (open_log(uri).protocol().reader_features or ()):
-        changed += {version for _, version in marks}  # after DROP FEATURE Delta reads these files whole
+        dropped = window[1] + 1
+    changed += {version for _, version in marks if version < dropped}
     return Told(tuple(lost), tuple(changed), tuple(redefined), "add" in dict(marks), size)
 
 

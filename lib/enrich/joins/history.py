@@ -256,7 +256,7 @@ def _read_images(
         raise _refuse_forgotten(spec, told.lost[0])
     feeds, compared, start = [], [], ends[0]
     apart = tables.list_apart(uri, told)
-    like = reads.read_snapshot(run.session, uri, ends[1], names) if apart else None
+    like = reads.read_snapshot(run.session, uri, ends[1], names)
     for version in (*apart, ends[1] + 1):
         if start < version - 1:
             feeds.append(reads.read_change_feed(run.session, uri, (start, version - 1), names, like=like))
