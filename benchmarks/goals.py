@@ -160,7 +160,10 @@ _NEWEST = (
     " that have such keys, for the old rows"
 )
 _VECTORS = "A deletion vector for each file that has some of the rows, and the larger table has more such files"
-_EVERYWHERE = f"{_OLD_ROWS}: nearly every page has some of them, so that all keys are read"
+_EVERYWHERE = (
+    f"{_OLD_ROWS}: of every file its footer and the index of its pages, which a larger table has more of, and the pages"
+    " that may have such a key"
+)
 _DELETES = f"{_OLD_ROWS}, and counts the partners that the deleted rows had"
 _ACCOUNTS = f"{_OLD_ROWS}, and looks the accounts up"
 _MIRROR = f"All values are searched for the changed ones. {_OLD_ROWS}"

@@ -61,8 +61,9 @@ nation, region, part and supplier, and the supplier's nation: seven joins, four 
 table, half of it new.
 
 Every part has the date and the commit of its figures, and was judged by the goals of that day. In parts from before
-2026-11-27 the floor is a MERGE. On 2026-11-28 the machine did other work beside it. Where a figure is
-that of one round, the JVM has run such a change only once before, at a tenth of the scale: the next rounds take less.
+2026-11-27 the floor is a MERGE. On 2026-11-28, and for the 100 million products of 2026-12-01, the machine did other
+work beside it. Where a figure is that of one round or two, the JVM has run such a change only once before, at a tenth
+of the scale: the next rounds take less.
 """
 
 
