@@ -8,6 +8,18 @@ from deltalake import DeltaTable, write_deltalake
 import enrich
 from kit.lab import Lab
 
+PAST = "job: past\nkind: history\nsources: {facts: {table: facts, key: id}}\nfrom: facts\ntarget: {table: past}\n"
+OF_G = f"{PAST}history: {{columns: [g]}}\n"
+VECTORS = "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = '%s')"
+DROP = ("REORG TABLE {} APPLY (PURGE)", "ALTER TABLE {} DROP FEATURE deletionVectors")
+
+
+def act(lab: Lab, *statements: str) -> int:
+    """Run statements on the source, which they call ``{}``, and return its version."""
+    for each in statements:
+        lab.spark.sql(each.replace("{}", f"delta.`{lab.path('facts')}`"))
+    return DeltaTable(lab.path("facts")).version()
+
 
 def test_the_deletion_vectors_of_a_source_are_dropped(lab: Lab) -> None:
     """After DROP FEATURE, Delta's feed has all rows of a file for each commit that marked some of them as deleted."""
@@ -16,17 +28,10 @@ def test_the_deletion_vectors_of_a_source_are_dropped(lab: Lab) -> None:
         "job: counts\nsources: {facts: {table: facts, key: id}}\n"
         "query: SELECT g, count(*) AS n FROM facts GROUP BY g\ntarget: {table: counts}\n"
     )
-    lab.job("job: past\nkind: history\nsources: {facts: {table: facts, key: id}}\nfrom: facts\ntarget: {table: past}\n")
-    change = "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = '%s')"
-    drop = ("REORG TABLE {} APPLY (PURGE)", "ALTER TABLE {} DROP FEATURE deletionVectors")
-
-    def act(*statements: str) -> None:
-        for each in statements:
-            lab.spark.sql(each.replace("{}", f"delta.`{lab.path('facts')}`"))
-
-    act(change % "true")
+    lab.job(PAST)
+    act(lab, VECTORS % "true")
     assert {each.status for each in lab.run_all().jobs} == {"created"}
-    act("DELETE FROM {} WHERE id = 1", change % "false", *drop, "INSERT INTO {} VALUES (7, 'b')")
+    act(lab, "DELETE FROM {} WHERE id = 1", VECTORS % "false", *DROP, "INSERT INTO {} VALUES (7, 'b')")
     assert [each.error for each in lab.run_all().jobs] == [None, None]
     assert {row["g"]: row["n"] for row in lab.rows("counts")} == {"a": 3, "b": 3}
     assert {row["id"] for row in lab.rows("past") if row["valid_to"] is not None} == {1}
@@ -37,19 +42,11 @@ def test_the_deletion_vectors_of_a_source_are_dropped(lab: Lab) -> None:
 def test_the_deletion_vectors_of_a_source_are_dropped_and_come_back(lab: Lab) -> None:
     """The table has vectors at both ends and now, but part of the feed is read as of a version that had none."""
     lab.table("facts", "id", {"id": pa.int64(), "g": pa.string()}, [{"id": i, "g": "ab"[i % 2]} for i in range(6)])
-    lab.job("job: past\nkind: history\nsources: {facts: {table: facts, key: id}}\nfrom: facts\ntarget: {table: past}\n")
+    lab.job(PAST)
     assert lab.run().status == "created"
-    change = "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableDeletionVectors' = '%s')"
-
-    def act(*statements: str) -> int:
-        for each in statements:
-            lab.spark.sql(each.replace("{}", f"delta.`{lab.path('facts')}`"))
-        return DeltaTable(lab.path("facts")).version()
-
-    act(change % "true", "DELETE FROM {} WHERE id = 1", change % "false")
-    act("REORG TABLE {} APPLY (PURGE)", "ALTER TABLE {} DROP FEATURE deletionVectors")
-    without = act("INSERT INTO {} VALUES (7, 'b')")
-    act(change % "true", "DELETE FROM {} WHERE id = 2")
+    act(lab, VECTORS % "true", "DELETE FROM {} WHERE id = 1", VECTORS % "false", *DROP)
+    without = act(lab, "INSERT INTO {} VALUES (7, 'b')")
+    act(lab, VECTORS % "true", "DELETE FROM {} WHERE id = 2")
     now = lab.spark.read.format("delta").load(lab.path("facts"))
     anew = now.write.format("delta").mode("overwrite").option("overwriteSchema", "true")  # delta-rs refuses the table
     anew.partitionBy("g").save(lab.path("facts"))
@@ -61,17 +58,13 @@ def test_the_deletion_vectors_of_a_source_are_dropped_and_come_back(lab: Lab) ->
         assert {row["id"] for row in versions if row["valid_to"] is None} == {0, 1, 2, 3, 4, 5, 7} - gone
 
 
-PAST = "job: past\nkind: history\nsources: {facts: {table: facts, key: id}}\nfrom: facts\nhistory: {columns: [g]}\n"
-
-
 def test_the_column_mapping_of_a_source_is_switched_off(lab: Lab) -> None:
     """Delta reads no feed across that commit, also where all columns have the names that they always had."""
     lab.table("facts", "id", {"id": pa.int64(), "g": pa.string()}, [{"id": i, "g": "a"} for i in range(3)])
-    lab.job(PAST + "target: {table: past}\n")
+    lab.job(OF_G)
     assert lab.run().status == "created"
     change = "ALTER TABLE {} SET TBLPROPERTIES ('delta.columnMapping.mode' = '%s')"
-    for each in (change % "name", "DELETE FROM {} WHERE id = 1", change % "none", "DELETE FROM {} WHERE id = 2"):
-        lab.spark.sql(each.replace("{}", f"delta.`{lab.path('facts')}`"))
+    act(lab, change % "name", "DELETE FROM {} WHERE id = 1", change % "none", "DELETE FROM {} WHERE id = 2")
     assert lab.run().error is None
     assert {(row["id"], row["valid_to"] is None) for row in lab.rows("past")} == {(0, True), (1, False), (2, False)}
 
@@ -80,7 +73,7 @@ def test_a_column_goes_after_the_end_of_a_window(lab: Lab) -> None:
     """Delta reads no feed of before by the columns of later, where a column has gone: those of then tell as much."""
     columns = {"id": pa.int64(), "g": pa.string(), "u": pa.string()}
     lab.table("facts", "id", columns, [{"id": i, "g": "a", "u": "u"} for i in range(3)])
-    lab.job(PAST + "target: {table: past}\n")
+    lab.job(OF_G)
     assert lab.run().status == "created"
     lab.drop("facts", "id = 1")
     until = DeltaTable(lab.path("facts")).version()

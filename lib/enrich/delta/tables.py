@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 Log: TypeAlias = "DeltaTable"  # a table's log, opened at a version
 CHANGE_FEED = "delta.enableChangeDataFeed"
-VECTORS, _MAPPING = "delta.enableDeletionVectors", "delta.columnMapping.mode"
+VECTORS = "delta.enableDeletionVectors"
+_MAPPING = "delta.columnMapping.mode"
 RECENT = 20  # commits that are looked at first
 HEAD = 65536
 _AT_ONCE = 32
@@ -444,17 +445,15 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
         cdc = [each for each in found or () if "cdc" in each]
         marks += [(kind, version) for kind, file in list_changed(found or ()) if file.get(_VECTOR) and not cdc]
         size += sum((file or {}).get("size") or 2**30 for each in cdc or found or () for file in each.values())
-        protocols = (each["protocol"].get("readerFeatures") or () for each in found or () if "protocol" in each)
-        if any("deletionVectors" not in features for features in protocols):
+        protocols = (each["protocol"] for each in found or () if "protocol" in each)
+        if any("deletionVectors" not in (each.get("readerFeatures") or ()) for each in protocols):
             dropped = version
-        for each in (each for each in found or () if "metaData" in each):
-            if before is None and version > 0:
-                state = state_at(uri, version - 1)
-                before = None if state is None else state.partitions
-            now = each["metaData"].get("partitionColumns") or []
-            is_mapped = (each["metaData"].get("configuration") or {}).get(_MAPPING, "none") != "none"
-            unmapped = version > 0 and not is_mapped and has_mapping(state_at(uri, version - 1))
-            if version > 0 and (before is None or set(before) != set(now) or unmapped):
+        for each in (each["metaData"] for each in found or () if "metaData" in each):
+            then = state_at(uri, version - 1) if version > 0 else None
+            before = before if then is None else then.partitions
+            now = each.get("partitionColumns") or []
+            is_mapped = (each.get("configuration") or {}).get(_MAPPING, "none") != "none"
+            if version > 0 and (before is None or set(before) != set(now) or (has_mapping(then) and not is_mapped)):
                 changed.append(version)
             before = now
             redefined.append(version)
